@@ -1,0 +1,162 @@
+"""The ASGI application: FastAPI for the document and most routes, plain handlers for the hot ones."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+
+from authz.api import decisions, policies, probes, tools
+from authz.api.auth import Authenticator
+from authz.api.decide import DecideApi, dump_problem
+from authz.api.metrics import Metrics
+from authz.api.problems import PROBLEM_JSON, problem_responses
+from authz.api.wire import BatchOut, BatchRequest, DecideRequest, DecisionOut
+from authz.core.ruleset import Ruleset
+from authz.errors import AuthzError, NotFound
+from authz.ports import Ledger, RequestObserver
+from authz.service.decide import DecisionService
+
+logger = logging.getLogger("authz.api")
+
+Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What the routes need; made by `authz.app`."""
+
+    authenticator: Authenticator
+    decisions: DecisionService
+    ledger: Ledger
+    rulesets: Mapping[str, Ruleset]
+    jwks: Mapping[str, Any]
+    metrics: Metrics
+    max_body_bytes: int
+
+
+class Application:
+    """Dispatches the hot routes itself and leaves the rest to FastAPI."""
+
+    def __init__(self, services: Services) -> None:
+        self._hot = DecideApi(
+            authenticator=services.authenticator,
+            service=services.decisions,
+            observer=services.metrics,
+            max_body_bytes=services.max_body_bytes,
+        )
+        self._routes: dict[tuple[str, str], Asgi] = {
+            ("POST", "/decide"): self._hot.decide,
+            ("POST", "/decide/batch"): self._hot.batch,
+        }
+        self.api = create_api(services)
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            hot = self._routes.get((scope["method"], scope["path"]))
+            if hot is not None:
+                await hot(scope, receive, send)
+                return
+            await _observed(self.api, scope, receive, send, self._hot.observer)
+            return
+        await self.api(scope, receive, send)
+
+
+async def _observed(
+    app: Asgi, scope: dict[str, Any], receive: Any, send: Any, observer: RequestObserver
+) -> None:
+    started = time.perf_counter()
+    seen = {"status": 500}
+
+    async def watch(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            seen["status"] = message["status"]
+        await send(message)
+
+    try:
+        await app(scope, receive, watch)
+    finally:
+        # A path that is no route is a caller's own text: it must not become a label.
+        route = scope.get("route")
+        observer.answered(getattr(route, "path", "other"), seen["status"], time.perf_counter() - started)
+
+
+def create_api(services: Services) -> FastAPI:
+    """The FastAPI application. The hot routes stand here too, so that one document shows all."""
+    api = FastAPI(
+        title="authz",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    api.state.services = services
+    api.add_exception_handler(AuthzError, _authz_problem)
+    api.add_exception_handler(404, _not_found)
+    api.add_exception_handler(405, _method_not_allowed)
+    api.add_exception_handler(Exception, _internal)
+    add_routes(api)
+    return api
+
+
+def add_routes(api: FastAPI) -> None:
+    """Every route of the API."""
+    _document_hot_routes(api)
+    for module in (tools, decisions, policies, probes):
+        api.include_router(module.router)
+
+
+def _document_hot_routes(api: FastAPI) -> None:
+    async def never_called() -> None:
+        # `Application` answers these paths before FastAPI sees them.
+        raise AssertionError("a hot route reached FastAPI")
+
+    for path, body, answer, summary in (
+        ("/decide", DecideRequest, DecisionOut, "Decide one tool call"),
+        ("/decide/batch", BatchRequest, BatchOut, "Decide several tool calls, in order"),
+    ):
+        api.add_api_route(
+            path,
+            never_called,
+            methods=["POST"],
+            response_model=answer,
+            summary=summary,
+            description="Role `decide`. Every answer has its durable record in the decision log.",
+            tags=["decide"],
+            openapi_extra={
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}
+                    },
+                }
+            },
+            responses=problem_responses(400, 401, 403, 413, 415, 503),
+        )
+
+
+async def _authz_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AuthzError)  # noqa: S101 - registered for this class only
+    status, payload = dump_problem(error)
+    request.app.state.services.metrics.refused(error.code)
+    headers = {"cache-control": "no-store"}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return Response(payload, status, headers, PROBLEM_JSON)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return await _authz_problem(request, NotFound("there is nothing here", code="route.unknown"))
+
+
+async def _method_not_allowed(request: Request, error: Exception) -> Response:
+    payload = dump_problem(NotFound("this route does not take that method", code="route.method"))[1]
+    return Response(payload.replace(b'"status":404', b'"status":405'), 405, media_type=PROBLEM_JSON)
+
+
+async def _internal(request: Request, error: Exception) -> Response:
+    logger.error("a request failed", exc_info=error)
+    status, payload = dump_problem(AuthzError("internal error"))
+    return Response(payload, status, media_type=PROBLEM_JSON)

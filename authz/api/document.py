@@ -1,0 +1,58 @@
+"""The OpenAPI document: generated, committed, and compared in CI."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from authz.api.application import add_routes
+from authz.api.tools import VisibleRequest
+from authz.api.wire import BatchRequest, DecideRequest
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem+json. No decision was made."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    next: list[str]
+    retry_unchanged: bool
+    pointer: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+def openapi_document() -> dict[str, Any]:
+    """The document, the same every time it is made."""
+    api = FastAPI(title="authz", version="1")
+    add_routes(api)
+    document = get_openapi(
+        title="authz",
+        version="1",
+        summary="The decision point that a runtime asks before it lets an AI agent act.",
+        description=(
+            "Policy outcomes are HTTP 200 with an effect. An HTTP error means that no decision was made, "
+            "is RFC 9457 problem+json, and is never an allow."
+        ),
+        routes=api.routes,
+    )
+    # Bodies that are parsed by the strict parser are not declared to FastAPI, so their models are added here.
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in (DecideRequest, BatchRequest, VisibleRequest, Problem)],
+        ref_template="#/components/schemas/{model}",
+    )
+    components = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update(definitions["$defs"])
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    open_paths = {"/healthz", "/readyz", "/.well-known/jwks.json"}
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            if path not in open_paths:
+                operation["security"] = [{"key": []}]
+    return document

@@ -1,0 +1,78 @@
+"""Errors on the wire: RFC 9457 problem+json. An HTTP error means that no decision was made."""
+
+from typing import Any, Final
+
+from authz.errors import (
+    AuthzError,
+    Forbidden,
+    MalformedInput,
+    NotFound,
+    StoreUnavailable,
+    TooLarge,
+    Unauthenticated,
+)
+
+PROBLEM_JSON: Final = "application/problem+json"
+
+# The one table of error → status. The first class that fits decides, so the narrow ones come first.
+STATUS: Final[tuple[tuple[type[AuthzError], int, str], ...]] = (
+    (TooLarge, 413, "body too large"),
+    (MalformedInput, 400, "malformed request"),
+    (Unauthenticated, 401, "not authenticated"),
+    (Forbidden, 403, "not permitted for this caller"),
+    (NotFound, 404, "not found"),
+    (StoreUnavailable, 503, "no decision could be made durable"),
+)
+
+# Whether the same request may succeed later, and what to do until then.
+_RETRY: Final = frozenset({503})
+_NEXT: Final = {400: ["change_arguments", "stop"], 413: ["change_arguments", "stop"], 503: ["wait"]}
+
+
+def status_of(error: AuthzError) -> tuple[int, str]:
+    """(HTTP status, title) of an error; what is not in the table is an internal error."""
+    code_status = {"input.media_type": (415, "unsupported media type")}
+    if error.code in code_status:
+        return code_status[error.code]
+    for kind, status, title in STATUS:
+        if isinstance(error, kind):
+            return status, title
+    return 500, "internal error"
+
+
+def problem(error: AuthzError) -> tuple[int, dict[str, Any]]:
+    """(status, body) of an error as the caller sees it. Internals stay in the service's own log."""
+    status, title = status_of(error)
+    body: dict[str, Any] = {
+        "type": f"urn:authz:problem:{error.code if status != 500 else 'internal'}",
+        "title": title,
+        "status": status,
+        "code": error.code if status != 500 else "internal",
+        "detail": error.message if status != 500 else "the request could not be handled",
+        "next": _NEXT.get(status, ["stop"]),
+        "retry_unchanged": status in _RETRY,
+    }
+    if error.pointer is not None:
+        body["pointer"] = error.pointer
+    if isinstance(error, MalformedInput) and error.line is not None:
+        body["line"] = error.line
+        body["column"] = error.column
+    return status, body
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The documented errors of a route."""
+    titles = {
+        400: "The request is malformed; nothing was decided.",
+        401: "No usable credential.",
+        403: "The caller may not do this.",
+        404: "Nothing of that name for this caller.",
+        413: "The body is too large.",
+        415: "The body is not declared as JSON.",
+        503: "The store did not take the record; nothing was decided.",
+    }
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {"description": titles[status], "content": {PROBLEM_JSON: {"schema": schema}}}
+        for status in statuses
+    }

@@ -1,0 +1,376 @@
+"""The wire (spec section 11): what requests must look like, and what answers look like.
+
+Requests are validated once by these models. Answers are built as plain objects and serialized once;
+the answer models are what the OpenAPI document shows, and tests hold every answer to them.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from authz.core.cedar_context import rfc3339
+from authz.core.fingerprint import request_digest
+from authz.core.pointer import format_pointer, parse_pointer
+from authz.errors import MalformedInput
+from authz.model.call import Call, CallIds, Claims, ProvenanceClaim, Subject
+from authz.model.decision import AccessVerdict, Decision, Effect, RuleMatch
+from authz.model.record import Committed
+from authz.model.resource import ResolvedPath
+from authz.model.tool import Trust
+
+# Names that reach logs and pages: bounded, and without characters that no name needs.
+Id = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+PathText = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+PointerText = Annotated[str, StringConstraints(max_length=1024, pattern=r"^(/[^\x00-\x1f]*)?$")]
+DigestText = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+MAX_BATCH: Final = 64
+
+
+class Wire(BaseModel):
+    """A member that is not declared is refused, and nothing is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class SubjectIn(Wire):
+    """Who acts, and for whom. The credential must be allowed to assert it."""
+
+    agent: Id
+    on_behalf_of: Id | None = None
+    session: Id | None = None
+    parent_agent: Id | None = None
+
+
+class ToolIn(Wire):
+    """Which tool, by the server's alias in the bundle."""
+
+    server: Id
+    name: Id
+    advertised_digest: DigestText | None = None
+
+
+class ProvenanceIn(Wire):
+    """Where the value of an argument leaf came from."""
+
+    source: Id
+    uri: PathText | None = None
+    call: Id | None = None
+    trust: Literal["trusted", "untrusted"] | None = None
+    labels: Annotated[list[Id], Field(max_length=64)] = []
+    allowed_use: Annotated[list[Id], Field(max_length=64)] = []
+
+
+class ResolvedIn(Wire):
+    """What the executor's file system says that a path argument is."""
+
+    path: PathText
+    device: Annotated[int, Field(ge=0)] | None = None
+    inode: Annotated[int, Field(ge=0)] | None = None
+
+
+class VersionsIn(Wire):
+    """Versions of what made the call, as given; only recorded."""
+
+    model: Id | None = None
+    client: Id | None = None
+    prompt: Id | None = None
+    project: Id | None = None
+
+
+class ContextIn(Wire):
+    """Where the call stands in its trace, and what the caller says about itself."""
+
+    trace_id: Id | None = None
+    turn_id: Id | None = None
+    tool_call_id: Id | None = None
+    parent_trace_id: Id | None = None
+    parent_turn_id: Id | None = None
+    cwd: PathText | None = None
+    sandbox_root: PathText | None = None
+    resolved: Annotated[dict[PointerText, ResolvedIn], Field(max_length=256)] = {}
+    ask: bool = False
+    occurred_at: Id | None = None
+    versions: VersionsIn = VersionsIn()
+
+
+class DecideRequest(Wire):
+    """One proposed tool call."""
+
+    subject: SubjectIn
+    tool: ToolIn
+    arguments: dict[str, Any]
+    provenance: Annotated[dict[PointerText, ProvenanceIn], Field(max_length=1024)] = {}
+    context: ContextIn = ContextIn()
+    dry_run: bool = False
+    capability: Annotated[list[Annotated[str, StringConstraints(max_length=16384)]], Field(max_length=9)] = []
+    proof: Annotated[str, StringConstraints(max_length=16384)] | None = None
+
+
+class BatchRequest(Wire):
+    """Several calls, decided in order, each with its own answer."""
+
+    calls: Annotated[list[DecideRequest], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+_decide_request = TypeAdapter(DecideRequest)
+_batch_request = TypeAdapter(BatchRequest)
+
+
+def parse_decide(body: Any) -> Call:
+    """The call in a request body. Raises `MalformedInput` naming the first faulty place."""
+    try:
+        return to_call(_decide_request.validate_python(body), body)
+    except ValidationError as error:
+        raise malformed(error) from None
+
+
+def parse_batch(body: Any) -> list[Call]:
+    """The calls in a batch body."""
+    try:
+        batch = _batch_request.validate_python(body)
+    except ValidationError as error:
+        raise malformed(error) from None
+    return [
+        to_call(request, raw, f"/calls/{index}")
+        for index, (request, raw) in enumerate(zip(batch.calls, body["calls"], strict=True))
+    ]
+
+
+def malformed(error: ValidationError) -> MalformedInput:
+    """The first fault of a body, as a problem that names its place and what to do."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    pointer = format_pointer(tuple(str(part) for part in fault["loc"] if part != "[key]"))
+    words = {
+        "missing": "the member is missing",
+        "extra_forbidden": "there is no such member",
+        "model_type": "expected an object",
+    }
+    message = words.get(fault["type"], fault["msg"][:1].lower() + fault["msg"][1:])
+    return MalformedInput(f"`{pointer or '/'}`: {message}", code="input.invalid", pointer=pointer)
+
+
+def to_call(request: DecideRequest, raw: dict[str, Any], at: str = "") -> Call:
+    """The call that a validated request asks about; `raw` is the body as it was sent."""
+    context = request.context
+    provenance: dict[tuple[str, ...], ProvenanceClaim] = {}
+    for pointer, claim in request.provenance.items():
+        provenance[_pointer(pointer, f"{at}/provenance")] = ProvenanceClaim(
+            source=claim.source,
+            uri=claim.uri,
+            call=claim.call,
+            trust=Trust(claim.trust) if claim.trust else None,
+            labels=frozenset(claim.labels),
+            allowed_use=frozenset(claim.allowed_use),
+        )
+    for pointer in context.resolved:
+        _pointer(pointer, f"{at}/context/resolved")
+    try:
+        digest = request_digest(raw)
+    except ValueError as error:
+        raise MalformedInput(f"the body has no canonical form: {error}", code="input.invalid") from None
+    subject = request.subject
+    return Call(
+        subject=Subject(
+            agent=subject.agent,
+            on_behalf_of=subject.on_behalf_of,
+            session=subject.session,
+            parent_agent=subject.parent_agent,
+        ),
+        server=request.tool.server,
+        tool=request.tool.name,
+        advertised_digest=request.tool.advertised_digest,
+        arguments=request.arguments,
+        provenance=provenance,
+        ids=CallIds(
+            trace=context.trace_id,
+            turn=context.turn_id,
+            call=context.tool_call_id,
+            parent_trace=context.parent_trace_id,
+            parent_turn=context.parent_turn_id,
+        ),
+        claims=Claims(
+            cwd=context.cwd,
+            sandbox_root=context.sandbox_root,
+            resolved={
+                pointer: ResolvedPath(path=found.path, device=found.device, inode=found.inode)
+                for pointer, found in context.resolved.items()
+            },
+        ),
+        ask=context.ask,
+        dry_run=request.dry_run,
+        capability=tuple(request.capability),
+        proof=request.proof,
+        versions={name: value for name, value in context.versions if value is not None},
+        occurred_at=context.occurred_at,
+        request_digest=digest,
+    )
+
+
+def _pointer(text: str, at: str) -> tuple[str, ...]:
+    try:
+        return parse_pointer(text)
+    except ValueError as error:
+        raise MalformedInput(str(error), code="input.invalid", pointer=at) from None
+
+
+class RuleOut(BaseModel):
+    """A rule that determined the effect, with the place where it stands."""
+
+    rule: str
+    kind: Literal["permit", "forbid", "ask"]
+    file: str | None = None
+    line: int | None = None
+    reason: str = ""
+    approvers: list[str] | None = None
+    quorum: int | None = None
+    factor: str | None = None
+
+
+class AccessOut(BaseModel):
+    """One canonical access, and what policy says of it."""
+
+    verb: str
+    resource: str
+    uri: str
+    scope: Literal["object", "tree"]
+    authority: Literal["A0", "A1", "A2", "A3"]
+    effect: Literal["allow", "require_approval", "deny"] | None = None
+    rules: list[str] = []
+
+
+class ArgumentErrorOut(BaseModel):
+    """One fault of the arguments."""
+
+    pointer: str
+    found: str
+    expected: str
+    message: str
+
+
+class LeaseOut(BaseModel):
+    """The right to execute and settle the operation."""
+
+    token: str
+    expires_at: str
+
+
+class DecisionOut(BaseModel):
+    """The answer to one call. Members that a stage did not get to are absent."""
+
+    decision_id: str
+    effect: Literal["allow", "require_approval", "deny"]
+    expires_at: str | None = None
+    request_digest: str
+    matched: list[RuleOut]
+    stage: str
+    code: str
+    message: str | None = None
+    next: list[str] | None = None
+    retry_unchanged: bool | None = None
+    errors: list[ArgumentErrorOut] | None = None
+    authority: Literal["A0", "A1", "A2", "A3"] | None = None
+    side_effect: Literal["none", "idempotent", "cumulative"] | None = None
+    accesses: list[AccessOut] | None = None
+    arguments: dict[str, Any] | None = None
+    fingerprint: str | None = None
+    idempotency_key: str | None = None
+    lease: LeaseOut | None = None
+    obligations: list[str] = []
+    policy_version: str
+    descriptor_digest: str | None = None
+    trace_id: str | None = None
+    repeated: bool | None = Field(
+        None, description="True when this call was allowed before: no second permission."
+    )
+    dry_run: bool | None = None
+    sequence: int = Field(description="Where the record stands in its writer's chain of the decision log.")
+    shares_written_resource_with: list[int] | None = Field(
+        None,
+        description="In a batch: indices of other calls that touch a resource that this or the other writes.",
+    )
+
+
+class BatchOut(BaseModel):
+    """The answers of a batch, in the order of its calls."""
+
+    decisions: list[DecisionOut]
+
+
+def decision_out(call: Call, decision: Decision, committed: Committed) -> dict[str, Any]:
+    """The answer as it goes on the wire."""
+    out: dict[str, Any] = {"decision_id": decision.decision_id, "effect": decision.effect.value}
+    if decision.expires_at_ms is not None:
+        out["expires_at"] = rfc3339(decision.expires_at_ms)
+    out["request_digest"] = decision.request_digest
+    out["matched"] = [_rule_out(rule) for rule in decision.matched]
+    out["stage"] = decision.stage.value
+    out["code"] = decision.code.value
+    if decision.effect is not Effect.ALLOW:
+        out["message"] = decision.message
+        out["next"] = [step.value for step in decision.next]
+        out["retry_unchanged"] = decision.retry_unchanged
+    if decision.errors:
+        out["errors"] = [
+            {"pointer": e.pointer, "found": e.found, "expected": e.expected, "message": e.message}
+            for e in decision.errors
+        ]
+    if decision.authority is not None:
+        out["authority"] = decision.authority.name
+    if decision.side_effect is not None:
+        out["side_effect"] = decision.side_effect.value
+    if decision.verdicts:
+        out["accesses"] = [_access_out(verdict) for verdict in decision.verdicts]
+    if decision.arguments is not None:
+        out["arguments"] = decision.arguments
+    if decision.fingerprint is not None:
+        out["fingerprint"] = decision.fingerprint
+    if decision.idempotency_key is not None:
+        out["idempotency_key"] = decision.idempotency_key
+    if decision.lease is not None:
+        out["lease"] = {"token": decision.lease.token, "expires_at": rfc3339(decision.lease.expires_at_ms)}
+    out["obligations"] = list(decision.obligations)
+    out["policy_version"] = decision.policy_version
+    if decision.descriptor_digest is not None:
+        out["descriptor_digest"] = decision.descriptor_digest
+    if call.ids.trace is not None:
+        out["trace_id"] = call.ids.trace
+    if decision.repeated:
+        out["repeated"] = True
+    if call.dry_run:
+        out["dry_run"] = True
+    out["sequence"] = committed.sequence
+    return out
+
+
+def _rule_out(rule: RuleMatch) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "rule": rule.rule,
+        "kind": rule.kind.value,
+        "file": rule.file,
+        "line": rule.line,
+        "reason": rule.reason,
+    }
+    if rule.terms is not None:
+        out["approvers"] = list(rule.terms.approvers)
+        out["quorum"] = rule.terms.quorum
+        out["factor"] = rule.terms.factor.value
+    return out
+
+
+def _access_out(verdict: AccessVerdict) -> dict[str, Any]:
+    access = verdict.access
+    return {
+        "verb": access.verb.value,
+        "resource": access.resource.entity.cedar,
+        "uri": access.resource.uri,
+        "scope": access.scope.value,
+        "authority": access.authority.name,
+        "effect": verdict.effect.value,
+        "rules": [rule.rule for rule in verdict.rules],
+    }
+
+
+def dump(value: Any) -> bytes:
+    """JSON bytes of an answer."""
+    return orjson.dumps(value)

@@ -1,0 +1,118 @@
+"""Wiring: the one place that knows every adapter."""
+
+import os
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from authz.api.application import Application, Services
+from authz.api.auth import Authenticator
+from authz.api.metrics import Metrics
+from authz.bundle.load import load_bundle
+from authz.bundle.self_protection import Protected
+from authz.config import CONFIG_FILE, Config
+from authz.core.redact import Redactor
+from authz.core.ruleset import Ruleset
+from authz.service.decide import DecisionService
+from authz.store.keys import ServiceKeys
+from authz.store.sqlite import SqliteLedger
+
+
+class SystemClock:
+    """`ports.Clock` by the machine's clock."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch, UTC."""
+        return time.time_ns() // 1_000_000
+
+
+class RandomIds:
+    """`ports.IdSource` by the operating system's random numbers."""
+
+    def new_id(self) -> str:
+        """A random UUID (version 4)."""
+        return str(uuid.uuid4())
+
+
+def protected_places(config: Config) -> Protected:
+    """What no agent may reach: every bundle, the data directory, and the configuration file.
+
+    Both the spelled and the real path of each, so that a link to it does not open it.
+    """
+    directories: set[str] = set()
+    for path in (config.data_dir, *config.bundles.values()):
+        directories |= _spellings(path)
+    config_file = os.environ.get(CONFIG_FILE)
+    files = _spellings(Path(config_file)) if config_file else set()
+    return Protected(
+        directories=frozenset(directories),
+        files=frozenset(files),
+        hosts=frozenset({"localhost"}),
+        port=config.port,
+    )
+
+
+def _spellings(path: Path) -> set[str]:
+    return {os.path.abspath(path), os.path.realpath(path)}
+
+
+def load_rulesets(config: Config) -> dict[str, Ruleset]:
+    """The bundle of every tenant. Raises `BundleError`: a service with a bad bundle does not start."""
+    protected = protected_places(config)
+    return {tenant: load_bundle(folder, protected) for tenant, folder in config.bundles.items()}
+
+
+def open_ledger(config: Config, keys: ServiceKeys) -> SqliteLedger:
+    """The durable store in the data directory, which is made private to this user."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return SqliteLedger.open(config.data_dir / "authz.db", clock=SystemClock(), signer=keys)
+
+
+def load_keys(config: Config) -> ServiceKeys:
+    """The service's own keys, made at the first start."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return ServiceKeys.load_or_create(config.data_dir / "keys.json")
+
+
+def create_application(
+    config: Config, ledger: SqliteLedger, keys: ServiceKeys, rulesets: dict[str, Ruleset]
+) -> Application:
+    """The ASGI application over an open store and loaded bundles."""
+    metrics = Metrics()
+    for tenant, ruleset in rulesets.items():
+        metrics.bundle_in_force(tenant, ruleset.version, len(ruleset.engine.policies))
+    service = DecisionService(
+        ledger=ledger,
+        rulesets=rulesets,
+        clock=SystemClock(),
+        ids=RandomIds(),
+        observer=metrics,
+        operation_secret=keys.derive("operations"),
+        redactor=Redactor(keys.derive("redaction")),
+        ttl_ms=config.decision_ttl_seconds * 1000,
+    )
+    return Application(
+        Services(
+            authenticator=Authenticator(ledger, rulesets),
+            decisions=service,
+            ledger=ledger,
+            rulesets=rulesets,
+            jwks=keys.public_jwks(),
+            metrics=metrics,
+            max_body_bytes=config.max_body_bytes,
+        )
+    )
+
+
+@asynccontextmanager
+async def running(config: Config) -> AsyncIterator[Application]:
+    """An application with everything open; the store is drained and closed at the end."""
+    rulesets = load_rulesets(config)
+    keys = load_keys(config)
+    ledger = open_ledger(config, keys)
+    try:
+        yield create_application(config, ledger, keys, rulesets)
+    finally:
+        await ledger.close()

@@ -1,0 +1,1 @@
+"""Loading the policy bundle: whole, or not at all."""

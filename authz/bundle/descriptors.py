@@ -1,0 +1,272 @@
+"""`tools/*.yaml` as the core reads them: reviewed descriptors, compiled and checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from authz.bundle.format import AccessSection, FieldReturnSection, ReturnSection, ToolFile, ToolSection
+from authz.bundle.yaml_source import Path, YamlDocument
+from authz.core.arguments import ArgumentSchema, SchemaUnusable
+from authz.core.canonical import canonicalize
+from authz.core.cedar_schema import RESOURCE_TYPES, actions_of
+from authz.core.cedar_values import UnencodableSchema, argument_encoder
+from authz.core.entities import tool_document
+from authz.core.fingerprint import digest
+from authz.core.pointer import parse_pointer
+from authz.core.provenance import RoleTable
+from authz.core.ruleset import Tool
+from authz.core.tools import READING
+from authz.errors import BundleProblem
+from authz.model.resource import Authority, Base, NotCanonical, Scope, Verb
+from authz.model.tool import (
+    AccessSpec,
+    Cost,
+    Descriptor,
+    Probe,
+    ReturnSpec,
+    Role,
+    Server,
+    Settlement,
+    SideEffect,
+    Trust,
+    Undo,
+)
+
+Parsed = tuple[YamlDocument, ToolFile]
+
+
+def compile_tools(
+    files: list[Parsed], profiles: frozenset[str], problems: list[BundleProblem]
+) -> tuple[dict[str, Server], dict[tuple[str, str], Tool]]:
+    """Servers by alias, and tools by (alias, name); faults are added to `problems`."""
+    servers: dict[str, Server] = {}
+    identities: dict[str, str] = {}
+    tools: dict[tuple[str, str], Tool] = {}
+    for document, file in files:
+        server = _server(document, file, profiles, problems)
+        if server.alias in servers:
+            problems.append(document.problem(("server", "alias"), f"the alias `{server.alias}` is taken"))
+            continue
+        if server.identity in identities:
+            # Two aliases for one server would be two names for one tool, with two sets of rules.
+            other = identities[server.identity]
+            problems.append(
+                document.problem(
+                    ("server", "identity"), f"the alias `{other}` already stands for this server"
+                )
+            )
+        servers[server.alias] = server
+        identities[server.identity] = server.alias
+        for index, section in enumerate(file.tools):
+            key = (server.alias, section.name)
+            if key in tools:
+                problems.append(document.problem(("tools", index), f"`{section.name}` is described twice"))
+                continue
+            tool = _tool(document, ("tools", index), server, section, problems)
+            if tool is not None:
+                tools[key] = tool
+    _check_references(files, tools, problems)
+    return servers, tools
+
+
+def _server(
+    document: YamlDocument, file: ToolFile, profiles: frozenset[str], problems: list[BundleProblem]
+) -> Server:
+    section = file.server
+    for index, profile in enumerate(section.profiles):
+        if profile not in profiles:
+            problems.append(
+                document.problem(
+                    ("server", "profiles", index),
+                    f"the credential profile `{profile}` is not declared",
+                    "add it to credentials.yaml",
+                )
+            )
+    return Server(
+        alias=section.alias,
+        identity=section.identity,
+        local=section.local,
+        profiles=frozenset(section.profiles),
+    )
+
+
+def _tool(
+    document: YamlDocument, at: Path, server: Server, section: ToolSection, problems: list[BundleProblem]
+) -> Tool | None:
+    before = len(problems)
+    if section.advertised_digest is None and not server.local:
+        problems.append(
+            document.problem(
+                at,
+                f"`{section.name}` pins no `advertised_digest`, and its server is not local",
+                "pin the digest of its tools/list entry",
+            )
+        )
+    try:
+        schema = ArgumentSchema(section.input_schema)
+        encoder = argument_encoder(section.input_schema)
+    except (SchemaUnusable, UnencodableSchema) as error:
+        problems.append(document.problem((*at, "input_schema"), f"`{section.name}`: {error}"))
+        return None
+    roles = _roles(document, at, section, problems)
+    accesses = tuple(
+        access
+        for index, entry in enumerate(section.accesses)
+        if (access := _access(document, (*at, "accesses", index), section, entry, problems)) is not None
+    )
+    _check_side_effect(document, at, section, problems)
+    if len(problems) > before:
+        return None
+    descriptor = Descriptor(
+        server=server,
+        name=section.name,
+        description=section.description,
+        advertised_digest=section.advertised_digest,
+        input_schema=section.input_schema,
+        roles=roles,
+        accesses=accesses,
+        side_effect=SideEffect(section.side_effect),
+        leaves_sandbox=section.leaves_sandbox,
+        undo=Undo(reviewed_by=section.undo.reviewed_by, how=section.undo.how) if section.undo else None,
+        compensator=section.compensator,
+        settlement=_settlement(section),
+        returns=_returns(section.returns),
+        cost=Cost(amount=section.cost.decimal, currency=section.cost.currency) if section.cost else None,
+        digest=digest({"server": server.identity, "tool": section.model_dump(mode="json")}),
+    )
+    name = descriptor.qualified_name
+    return Tool(
+        descriptor=descriptor,
+        schema=schema,
+        encoder=encoder,
+        actions=actions_of(descriptor, encoder),
+        roles=RoleTable(roles),
+        document=tool_document(name, server.alias, descriptor.name),
+    )
+
+
+def _roles(
+    document: YamlDocument, at: Path, section: ToolSection, problems: list[BundleProblem]
+) -> Mapping[tuple[str, ...], Role]:
+    roles = {parse_pointer(text): Role(role) for text, role in section.roles.items()}
+    declared = section.input_schema.get("properties", {})
+    for pattern in roles:
+        if pattern[0] not in declared:
+            problems.append(
+                document.problem(
+                    (*at, "roles"), f"`{section.name}` has no argument `{pattern[0]}` to give a role"
+                )
+            )
+    for name in declared:
+        if not any(pattern[0] == name for pattern in roles):
+            problems.append(
+                document.problem(
+                    (*at, "roles"),
+                    f"the argument `{name}` of `{section.name}` has no role",
+                    f"add `/{name}:` with one of {', '.join(Role)}",
+                )
+            )
+    return roles
+
+
+def _access(
+    document: YamlDocument,
+    at: Path,
+    section: ToolSection,
+    entry: AccessSection,
+    problems: list[BundleProblem],
+) -> AccessSpec | None:
+    def wrong(message: str, hint: str = "") -> None:
+        problems.append(document.problem(at, f"`{section.name}`: {message}", hint))
+
+    if (entry.at is None) == (entry.resource is None):
+        wrong("an access names its resource either by `at` or by `resource`")
+        return None
+    if entry.kind == "id" and entry.type is None:
+        wrong("an access of kind `id` needs a `type`", "for example `type: account`")
+        return None
+    pointers = [parse_pointer(text) for text in (entry.at, entry.tree_if) if text is not None]
+    for pointer in pointers:
+        if not _declared(section.input_schema, pointer):
+            wrong(f"`/{'/'.join(pointer)}` is no declared argument")
+    for fixed in (entry.resource, entry.when_absent):
+        # Relative to the caller's directory is fine for a default (`.`); nothing else is.
+        if fixed is not None and entry.kind in RESOURCE_TYPES:
+            found = canonicalize(entry.kind, fixed, Base(cwd="/"), object_type=entry.type)
+            if isinstance(found, NotCanonical):
+                wrong(f"`{fixed}` is no {entry.kind}: {found.message}")
+    return AccessSpec(
+        verb=Verb(entry.verb),
+        kind=entry.kind,
+        object_type=entry.type,
+        at=parse_pointer(entry.at) if entry.at is not None else None,
+        fixed=entry.resource,
+        when_absent=entry.when_absent,
+        scope=Scope(entry.scope),
+        tree_if=parse_pointer(entry.tree_if) if entry.tree_if is not None else None,
+        raised_authority=Authority[entry.authority],
+    )
+
+
+def _declared(schema: Mapping[str, Any], pointer: tuple[str, ...]) -> bool:
+    return bool(pointer) and pointer[0] in schema.get("properties", {})
+
+
+def _check_side_effect(
+    document: YamlDocument, at: Path, section: ToolSection, problems: list[BundleProblem]
+) -> None:
+    changes = any(Verb(entry.verb) not in READING for entry in section.accesses)
+    if changes and section.side_effect == "none":
+        problems.append(
+            document.problem(
+                (*at, "side_effect"),
+                f"`{section.name}` changes something, so its side effect is not `none`",
+                "write `idempotent` or `cumulative`",
+            )
+        )
+    if not changes and section.side_effect != "none":
+        problems.append(
+            document.problem(
+                (*at, "side_effect"),
+                f"`{section.name}` only reads and connects, but has a side effect",
+                "add the access that it changes, or write `side_effect: none`",
+            )
+        )
+
+
+def _settlement(section: ToolSection) -> Settlement:
+    settlement = section.settlement
+    return Settlement(
+        idempotency_key_at=(
+            parse_pointer(settlement.idempotency_key_at) if settlement.idempotency_key_at else None
+        ),
+        retention_seconds=settlement.retention_seconds,
+        probe=Probe(tool=settlement.probe.tool, when=settlement.probe.when) if settlement.probe else None,
+    )
+
+
+def _returns(section: FieldReturnSection) -> ReturnSpec:
+    fields = section.fields if isinstance(section, ReturnSection) else {}
+    return ReturnSpec(
+        trust=Trust(section.trust),
+        labels=frozenset(section.labels),
+        fields={pointer: _returns(field) for pointer, field in fields.items()},
+    )
+
+
+def _check_references(
+    files: list[Parsed], tools: Mapping[tuple[str, str], Tool], problems: list[BundleProblem]
+) -> None:
+    """Compensators and probes must be tools of the same server that really exist."""
+    for document, file in files:
+        for index, section in enumerate(file.tools):
+            named = [("compensator", section.compensator)]
+            if section.settlement.probe is not None:
+                named.append(("settlement", section.settlement.probe.tool))
+            for key, name in named:
+                if name is not None and (file.server.alias, name) not in tools and not problems:
+                    problems.append(
+                        document.problem(
+                            ("tools", index, key),
+                            f"`{section.name}` names the tool `{name}`, which is not here",
+                        )
+                    )

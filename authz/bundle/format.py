@@ -1,0 +1,164 @@
+"""The files of a bundle as their authors write them. Unknown keys are errors, never dropped."""
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$")]
+Pointer = Annotated[str, StringConstraints(pattern=r"^(/[^/]*)+$", max_length=256)]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+Level = Literal["A0", "A1", "A2", "A3"]
+VerbName = Literal["read", "write", "delete", "execute", "connect", "send", "transact", "administer"]
+RoleName = Literal["target", "destination", "payload", "command", "credential", "amount", "option"]
+TrustName = Literal["trusted", "untrusted"]
+
+
+class Strict(BaseModel):
+    """A mapping that takes only the keys it declares."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ServerSection(Strict):
+    """`server:` — what the alias stands for, and which credential profiles may use it."""
+
+    alias: Name
+    identity: Text
+    local: bool = False
+    profiles: list[Name]
+    description: str = ""
+
+
+class AccessSection(Strict):
+    """One entry of `accesses:`."""
+
+    verb: VerbName
+    kind: Name
+    type: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")] | None = None
+    at: Pointer | None = None
+    resource: Text | None = None
+    when_absent: Text | None = None
+    scope: Literal["object", "tree"] = "object"
+    tree_if: Pointer | None = None
+    authority: Level = "A0"
+
+
+class UndoSection(Strict):
+    """`undo:` — a reviewer's word that the change is retry-safe and can be taken back."""
+
+    reviewed_by: Text
+    how: Text
+
+
+class ProbeSection(Strict):
+    """`settlement.probe:` — a read-only tool that tells whether the call took effect."""
+
+    tool: ToolName
+    when: Literal["before", "after"]
+
+
+class SettlementSection(Strict):
+    """`settlement:` — what the endpoint offers for a call that was interrupted."""
+
+    idempotency_key_at: Pointer | None = None
+    retention_seconds: Annotated[int, Field(gt=0)] | None = None
+    probe: ProbeSection | None = None
+
+
+class FieldReturnSection(Strict):
+    """One entry of `returns.fields:`."""
+
+    trust: TrustName = "untrusted"
+    labels: list[Name] = []
+
+
+class ReturnSection(FieldReturnSection):
+    """`returns:` — how far results are to be believed, and what they are about."""
+
+    fields: dict[Pointer, FieldReturnSection] = {}
+
+
+class CostSection(Strict):
+    """`cost:` — the estimated cost of one call."""
+
+    amount: Annotated[str, StringConstraints(pattern=r"^\d{1,12}(\.\d{1,6})?$")]
+    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3,8}$")]
+
+    @property
+    def decimal(self) -> Decimal:
+        return Decimal(self.amount)
+
+
+class ToolSection(Strict):
+    """One entry of `tools:`."""
+
+    name: ToolName
+    description: Text
+    advertised_digest: Digest | None = None
+    input_schema: dict[str, Any]
+    roles: dict[Pointer, RoleName] = {}
+    accesses: Annotated[list[AccessSection], Field(min_length=1, max_length=16)]
+    side_effect: Literal["none", "idempotent", "cumulative"]
+    leaves_sandbox: bool = True
+    undo: UndoSection | None = None
+    compensator: ToolName | None = None
+    settlement: SettlementSection = SettlementSection()
+    returns: ReturnSection = ReturnSection()
+    cost: CostSection | None = None
+
+
+class ToolFile(Strict):
+    """`tools/*.yaml`: one server and its reviewed tools."""
+
+    server: ServerSection
+    tools: list[ToolSection]
+
+
+class VolumeSection(Strict):
+    """How the file system at the executor spells names."""
+
+    case_sensitive: bool = True
+    normalization: Literal["none", "nfc"] = "none"
+
+
+class ProfileSection(Strict):
+    """One entry of `credentials.yaml`: what callers of this profile may assert."""
+
+    agents: list[Text]
+    users: list[Text] = []
+    sandboxes: list[Text] = []
+    sources: list[Name] = []
+    home: Text | None = None
+    volume: VolumeSection = VolumeSection()
+
+
+class CredentialFile(Strict):
+    """`credentials.yaml`."""
+
+    profiles: dict[Name, ProfileSection]
+
+
+class MemberSection(Strict):
+    """One group, user or agent of `entities.yaml`."""
+
+    groups: list[Text] = []
+    tags: dict[Name, str] = {}
+
+
+class EntityFile(Strict):
+    """`entities.yaml`: who the rules know by name."""
+
+    groups: dict[Text, MemberSection] = {}
+    users: dict[Text, MemberSection] = {}
+    agents: dict[Text, MemberSection] = {}
+
+
+class ManifestFile(Strict):
+    """`bundle.yaml`: says that the folder is a bundle, and in which format."""
+
+    format: Literal[1]
+    name: Name
+    description: str = ""

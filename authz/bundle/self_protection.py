@@ -1,0 +1,48 @@
+"""The rule that every bundle gets: what decides is out of every agent's reach, whatever the allow.
+
+Spec section 6, last item. The shipped rules protect well-known places; this one protects where the
+bundle, the keys and this service really are in this process.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from authz.model.resource import escape_cedar
+
+SELF_FILE: Final = "(built in)"
+SELF_RULE: Final = "authz.self-protection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    """Places of this process. Paths are canonical and absolute; ports are on loopback."""
+
+    directories: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    port: int | None = None
+
+
+def protecting_rules(protected: Protected) -> str:
+    """The rule as Cedar text. Without any place it still stands, and never matches."""
+    conditions = []
+    paths = sorted(protected.directories | protected.files)
+    if paths:
+        inside = " || ".join(f'resource in Directory::"{escape_cedar(path)}"' for path in paths)
+        conditions.append(f"(resource is File && ({inside}))")
+    if protected.port is not None:
+        # By class and not by name alone: every loopback address reaches this process.
+        here = '["loopback", "unspecified"].contains(resource.class)'
+        for host in sorted(protected.hosts):
+            here += f' || resource in Host::"{escape_cedar(host)}"'
+        port = protected.port
+        conditions.append(f"(resource is Endpoint && resource.port == {port} && ({here}))")
+        conditions.append(
+            f"(resource is Host && (resource.port == {port} || resource.port == 0) && ({here}))"
+        )
+    return f"""\
+@id("{SELF_RULE}")
+@reason("This is where authorization is decided; no agent may reach it.")
+forbid (principal, action, resource)
+when {{ {" || ".join(conditions) or "false"} }};
+"""

@@ -1,0 +1,127 @@
+"""`authz serve`: run the service."""
+
+import argparse
+import asyncio
+import secrets
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from authz.api.auth import digest_key
+from authz.app import SystemClock, running
+from authz.cli.logs import configure_logging
+from authz.config import DEFAULT_TENANT, Config, load_config
+from authz.errors import ConfigError
+from authz.store.api_keys import replace_dev_key
+
+HELP = "run the service"
+DEV_ROLES = frozenset({"decide", "issue", "policy", "audit"})
+"""What the dev key may do. It never approves: no agent's, runtime's or dev credential does."""
+DEV_PROFILE = "runtime"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--dev", action="store_true", help="loopback only, with a key that is made and printed once"
+    )
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default 8700)")
+    parser.add_argument("--policies", type=Path, help="folder of the policy bundle (default ./policies)")
+    parser.add_argument("--data-dir", type=Path, help="folder of the database and keys (default ./var)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal asks to stop."""
+    config = load_config(host=args.host, port=args.port, policies=args.policies, data_dir=args.data_dir)
+    if args.dev and args.host not in (None, "127.0.0.1", "localhost", "::1"):
+        raise ConfigError("`--dev` listens on loopback only; leave `--host` out")
+    configure_logging(config.log_level)
+    try:
+        asyncio.run(_serve(config, dev=args.dev))
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+async def _serve(config: Config, *, dev: bool) -> None:
+    async with running(config) as application:
+        sockets = _listen(config, dev=dev)
+        if dev:
+            _announce(config, _make_dev_key(config))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                application,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=10,
+            )
+        )
+        await server.serve(sockets=sockets)
+
+
+def _listen(config: Config, *, dev: bool) -> list[socket.socket]:
+    """Bound sockets. Dev mode listens wherever `localhost` may lead."""
+    addresses = [config.host]
+    if dev:
+        addresses = ["127.0.0.1", *(["::1"] if _has_ipv6_loopback() else [])]
+    sockets = []
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        try:
+            listener.bind((address, config.port))
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {address} port {config.port}: {error.strerror}") from None
+        listener.listen(1024)
+        listener.setblocking(False)
+        sockets.append(listener)
+    return sockets
+
+
+def _has_ipv6_loopback() -> bool:
+    if not socket.has_ipv6:
+        return False
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def _make_dev_key(config: Config) -> str:
+    """A key for this run; those of earlier runs end. Only its digest is stored."""
+    key = config.dev_key.get_secret_value() if config.dev_key else f"azk_{secrets.token_urlsafe(32)}"
+    replace_dev_key(
+        config.data_dir / "authz.db",
+        key_digest=digest_key(key),
+        roles=DEV_ROLES,
+        profile=DEV_PROFILE,
+        tenant=DEFAULT_TENANT,
+        now_ms=SystemClock().now_ms(),
+    )
+    return key
+
+
+def _announce(config: Config, key: str) -> None:
+    given = config.dev_key is not None
+    print(f"authz: listening on http://127.0.0.1:{config.port} and http://localhost:{config.port}")
+    if given:
+        print("authz: the dev key is the one in AUTHZ_DEV_KEY")
+    else:
+        print("authz: the dev key of this run, shown once; it decides and reads, and never approves:")
+        print(f"       {key}")
+    print("authz: stop with Ctrl-C", flush=True)
+    sys.stdout.flush()

@@ -1,0 +1,102 @@
+"""Configuration by environment (`AUTHZ_…`) and file (TOML), validated at start. Unknown keys are errors."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from authz.errors import ConfigError
+
+PREFIX: Final = "AUTHZ_"
+CONFIG_FILE: Final = "AUTHZ_CONFIG"
+FOREIGN: Final = frozenset({"AUTHZ_REQUIRE_SHARED", "AUTHZ_FORBID_SKIPS"})
+"""Variables with the prefix that belong to the test runner."""
+DEFAULT_TENANT: Final = "default"
+
+
+class Config(BaseModel):
+    """Everything that can be configured. The environment wins over the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=1, le=65535)] = 8700
+    policies: Path = Path("policies")
+    """The bundle of the tenant `default`."""
+    tenants: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")], Path] = {}
+    """Further tenants and their bundles; only from the file."""
+    data_dir: Path = Path("var")
+    """Database and keys. Created with mode 0700."""
+    dev_key: SecretStr | None = None
+    """The key of `serve --dev`, for scripts: 32 or more characters."""
+    max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
+    decision_ttl_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
+    """How long an allow, and its lease, lasts."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("dev_key", mode="before")
+    @classmethod
+    def _unset_when_empty(cls, value: Any) -> Any:
+        return value or None
+
+    @field_validator("dev_key")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and (
+            len(value.get_secret_value()) < 32 or not value.get_secret_value().isascii()
+        ):
+            raise ValueError("must be 32 or more ASCII characters")
+        return value
+
+    @property
+    def bundles(self) -> dict[str, Path]:
+        """The folder of each tenant's bundle."""
+        return {DEFAULT_TENANT: self.policies, **self.tenants}
+
+
+def load_config(environment: Mapping[str, str] | None = None, **overrides: Any) -> Config:
+    """Read file, environment and command line, in rising precedence. Raises `ConfigError`.
+
+    Messages name the key and never the value: it could be a secret.
+    """
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    path = environment.get(CONFIG_FILE)
+    if path:
+        values |= _read_file(Path(path))
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or name == CONFIG_FILE or name in FOREIGN:
+            continue
+        key = name.removeprefix(PREFIX).lower()
+        if key not in Config.model_fields or key == "tenants":
+            raise ConfigError(f"`{name}` is no setting; settings are {', '.join(_names())}")
+        values[key] = value
+    values |= {key: value for key, value in overrides.items() if value is not None}
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        message = "is no setting" if fault["type"] == "extra_forbidden" else fault["msg"]
+        raise ConfigError(f"the setting `{where}` {_lower(message)}") from None
+
+
+def _names() -> list[str]:
+    return [PREFIX + name.upper() for name in Config.model_fields if name != "tenants"] + [CONFIG_FILE]
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the configuration file `{path}` cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file `{path}` is not TOML: {error}") from None
+
+
+def _lower(message: str) -> str:
+    message = message.removeprefix("Value error, ").removeprefix("Input ")
+    return message[:1].lower() + message[1:]

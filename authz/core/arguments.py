@@ -1,0 +1,214 @@
+"""Stage 3: validate arguments against the tool's JSON Schema (2020-12) and fill in its defaults.
+
+What policy judges, the approver sees and the executor runs includes the defaults. A `$ref` never
+fetches: only references inside the schema are taken, and the validator itself is offline as well.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonschema_rs
+
+from authz.core.pointer import format_pointer
+from authz.core.strict_json import type_names
+from authz.model.decision import ArgumentError
+
+MAX_REPORTED_ERRORS: Final = 20
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+class SchemaUnusable(ValueError):
+    """A tool's schema that cannot be used to validate arguments; the message says why."""
+
+
+class ArgumentSchema:
+    """One tool's argument schema, compiled once at load."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Raises `SchemaUnusable` for a schema that is invalid, foreign or refers outside itself."""
+        self.schema = schema
+        _check_dialect(schema)
+        _check_references(schema)
+        try:
+            self._validator = jsonschema_rs.Draft202012Validator(
+                dict(schema),
+                offline=True,
+                validate_formats=True,
+                mask="the value",
+                # Linear-time matching: a pattern that backtracks would let a model stop the service.
+                pattern_options=jsonschema_rs.RegexOptions(),
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise SchemaUnusable(f"the schema is invalid: {_first_line(error)}") from None
+        _check_defaults(schema, schema, ())
+
+    def check(self, arguments: Mapping[str, Any]) -> "Mapping[str, Any] | tuple[ArgumentError, ...]":
+        """The arguments with defaults filled in, or every fault found (at most 20)."""
+        if not self._validator.is_valid(arguments):
+            return self._errors(arguments)
+        filled = _fill(self.schema, self.schema, arguments)
+        if filled is arguments:
+            return arguments
+        # A default may complete a condition elsewhere in the schema, so the whole is judged again.
+        if not self._validator.is_valid(filled):
+            return self._errors(filled)
+        return dict(filled)
+
+    def _errors(self, arguments: Mapping[str, Any]) -> tuple[ArgumentError, ...]:
+        found = []
+        for error in self._validator.iter_errors(arguments):
+            found.append(_argument_error(arguments, error))
+            if len(found) == MAX_REPORTED_ERRORS:
+                break
+        return tuple(found)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _check_dialect(schema: Mapping[str, Any]) -> None:
+    dialect = schema.get("$schema", DIALECT)
+    if not isinstance(dialect, str) or dialect.rstrip("#") != DIALECT:
+        raise SchemaUnusable(f"`$schema` must be absent or `{DIALECT}`")
+    if schema.get("type") != "object":
+        raise SchemaUnusable('the schema of arguments must say `"type": "object"`')
+
+
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def _check_references(node: Any) -> None:
+    if isinstance(node, Mapping):
+        for keyword in _REFERENCES:
+            reference = node.get(keyword)
+            if isinstance(reference, str) and not reference.startswith("#"):
+                raise SchemaUnusable(f"`{keyword}` must stay inside the schema (`#/…`), not `{reference}`")
+        for value in node.values():
+            _check_references(value)
+    elif isinstance(node, list):
+        for value in node:
+            _check_references(value)
+
+
+def resolve_reference(root: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What `node` stands for after its local `$ref`; `None` when that is not a schema object."""
+    seen = 0
+    while "$ref" in node:
+        reference = node["$ref"]
+        seen += 1
+        if seen > 16 or not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        target: Any = root
+        for token in [t for t in reference[1:].split("/") if t]:
+            name = token.replace("~1", "/").replace("~0", "~")
+            if not isinstance(target, Mapping) or name not in target:
+                return None
+            target = target[name]
+        if not isinstance(target, Mapping):
+            return None
+        node = {**target, **{k: v for k, v in node.items() if k != "$ref"}}
+    return node
+
+
+def _fill(root: Mapping[str, Any], node: Any, value: Any) -> Any:
+    """`value` with the defaults of its schema; the same object when there is nothing to fill."""
+    schema = resolve_reference(root, node) if isinstance(node, Mapping) else None
+    if schema is None:
+        return value
+    if isinstance(value, Mapping):
+        return _fill_object(root, schema, value)
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        items = [_fill(root, schema["items"], item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
+
+
+def _fill_object(root: Mapping[str, Any], schema: Mapping[str, Any], value: Mapping[str, Any]) -> Any:
+    changed: dict[str, Any] = {}
+    for name, member in schema.get("properties", {}).items():
+        if not isinstance(member, Mapping):
+            continue
+        if name in value:
+            filled = _fill(root, member, value[name])
+            if filled is not value[name]:
+                changed[name] = filled
+        else:
+            resolved = resolve_reference(root, member)
+            if resolved is not None and "default" in resolved:
+                changed[name] = resolved["default"]
+    return {**value, **changed} if changed else value
+
+
+def _check_defaults(root: Mapping[str, Any], node: Any, path: tuple[str, ...]) -> None:
+    if isinstance(node, Mapping):
+        for name, member in node.get("properties", {}).items() if _is_object(node) else ():
+            if isinstance(member, Mapping) and "default" in member:
+                # Judged with the root's definitions at hand, so that a local `$ref` resolves.
+                alone = {**{k: v for k, v in root.items() if k in ("$defs", "definitions")}, **member}
+                if not jsonschema_rs.Draft202012Validator(alone, offline=True).is_valid(member["default"]):
+                    where = format_pointer((*path, name))
+                    raise SchemaUnusable(f"the default of `{where}` does not fit its own schema")
+            _check_defaults(root, member, (*path, name))
+        items = node.get("items")
+        if isinstance(items, Mapping):
+            _check_defaults(root, items, (*path, "*"))
+
+
+def _is_object(node: Mapping[str, Any]) -> bool:
+    return isinstance(node.get("properties"), Mapping)
+
+
+def _argument_error(arguments: Mapping[str, Any], error: Any) -> ArgumentError:
+    tokens = tuple(str(part) for part in error.instance_path)
+    kind = type(error.kind).__name__.rpartition("_")[2]
+    detail = error.kind.as_dict()
+    found = arguments
+    for part in error.instance_path:
+        found = found[part]
+    # A missing or surplus member is reported at its own place, where the model has to act.
+    if "property" in detail and kind == "Required":
+        tokens = (*tokens, str(detail["property"]))
+        return ArgumentError(
+            pointer=format_pointer(tokens),
+            found="nothing",
+            expected="a value",
+            message=f"add the required argument `{detail['property']}`",
+        )
+    if detail.get("unexpected"):
+        tokens = (*tokens, str(detail["unexpected"][0]))
+        return ArgumentError(
+            pointer=format_pointer(tokens),
+            found="an argument that the tool does not have",
+            expected="only declared arguments",
+            message=f"remove {', '.join(f'`{_short(name)}`' for name in detail['unexpected'][:5])}",
+        )
+    expected = _expected(kind, detail)
+    where = format_pointer(tokens) or "the arguments"
+    return ArgumentError(
+        pointer=format_pointer(tokens),
+        found=type_names.get(type(found), "value"),
+        expected=expected,
+        message=f"change `{where}`: expected {expected}, found {type_names.get(type(found), 'a value')}",
+    )
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _expected(kind: str, detail: Mapping[str, Any]) -> str:
+    if "types" in detail:
+        return " or ".join(str(name) for name in detail["types"])
+    if "options" in detail:
+        options = detail["options"]
+        listed = ", ".join(f"`{option}`" for option in options[:20])
+        return f"one of {listed}" if len(options) > 1 else listed
+    if "expected_value" in detail:
+        return f"`{detail['expected_value']}`"
+    words = "".join(" " + char.lower() if char.isupper() else char for char in kind).strip()
+    for name in ("limit", "pattern", "format", "multiple_of"):
+        if name in detail:
+            return f"{words} {detail[name]}"
+    return f"a value that satisfies `{words}`"

@@ -1,0 +1,153 @@
+"""The context of an evaluation: its fields, and the part of them that the rules of an action read.
+
+Cedar's cost grows with the context it is handed, so only what some candidate rule reads is told
+(spec section 6: what Cedar is handed is sliced, and the slice is sound). A rule can read the
+context only through `context.name` or `context has name`; where one uses `context` as a whole,
+everything is told. The rules themselves are validated against the whole context at load.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from authz.core.cedar_values import Encoder
+from authz.core.claims import BelievedClaims
+from authz.core.provenance import UNDECLARED, ArgumentProvenance
+from authz.model.call import Call
+from authz.model.capability import CapabilityFacts
+from authz.model.decision import Access
+from authz.model.tool import Descriptor, Role
+
+Reads = Mapping[str, frozenset[str] | None]
+"""Top-level names that rules read, each with the members they read; `None` is the whole value."""
+
+_STRINGS: Final = "Set<String>"
+FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
+    "tool": "Tool",
+    "scope": "String",
+    "role": "String",
+    "resolved": "Bool",
+    "sandboxed": "Bool",
+    "side_effect": "String",
+    "undoable": "Bool",
+    "untrusted": _STRINGS,
+    "secret": _STRINGS,
+    "sources": dict.fromkeys((*(role.value for role in Role), UNDECLARED), _STRINGS),
+    "session": {"id": "String", "delegated": "Bool", "exposed": _STRINGS},
+    "capability": {
+        "presented": "Bool",
+        "depth?": "Long",
+        "holder?": "String",
+        "root?": "String",
+        "expires_at?": "datetime",
+    },
+    "now": "datetime",
+}
+"""Every field of the context besides `arguments`, with its Cedar type."""
+
+
+def rfc3339(at_ms: int) -> str:
+    """`2026-11-30T10:00:00.123Z`: RFC 3339 in UTC with milliseconds."""
+    seconds, milliseconds = divmod(at_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{milliseconds:03d}Z"
+
+
+def cedar_datetime(at_ms: int) -> dict[str, Any]:
+    """A Cedar `datetime`. Only this form is accepted by Cedar: UTC, milliseconds, `Z`."""
+    return {"__extn": {"fn": "datetime", "arg": rfc3339(at_ms)}}
+
+
+def context_type(arguments: Encoder, reads: Reads | None = None) -> str:
+    """The Cedar type of the context, or of the part of it in `reads`."""
+    parts = []
+    if reads is None or "arguments" in reads:
+        names = reads["arguments"] if reads is not None else None
+        parts.append(f"arguments: {arguments.only(names).cedar_type}")
+    for name, kind in FIELDS.items():
+        if reads is not None and name not in reads:
+            continue
+        if isinstance(kind, str):
+            parts.append(f"{name}: {kind}")
+            continue
+        chosen = reads[name] if reads is not None else None
+        members = ", ".join(
+            f"{member}: {type_}"
+            for member, type_ in kind.items()
+            if chosen is None or member.rstrip("?") in chosen
+        )
+        parts.append(f"{name}: {{{members}}}")
+    return "{" + ", ".join(parts) + "}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFacts:
+    """Everything that the contexts of one call's accesses are made of."""
+
+    call: Call
+    descriptor: Descriptor
+    arguments: Mapping[str, Any]
+    provenance: ArgumentProvenance
+    believed: BelievedClaims
+    capability: CapabilityFacts
+    exposed: frozenset[str]
+    now_ms: int
+
+
+def context_values(
+    facts: ContextFacts, access: Access, arguments: Encoder, reads: Reads | None
+) -> dict[str, Any]:
+    """The context of one access in Cedar's JSON.
+
+    Raises `TypeError` when an argument does not fit its schema type, which validation has ruled out.
+    """
+    values: dict[str, Any] = {}
+    if reads is None or "arguments" in reads:
+        names = reads["arguments"] if reads is not None else None
+        values["arguments"] = arguments.only(names).encode(facts.arguments)
+    for name in FIELDS if reads is None else reads:
+        if name == "arguments":
+            continue
+        value = _PRODUCERS[name](facts, access)
+        chosen = reads[name] if reads is not None else None
+        if chosen is not None and isinstance(value, dict):
+            value = {member: item for member, item in value.items() if member in chosen}
+        values[name] = value
+    return values
+
+
+def _capability(facts: ContextFacts, access: Access) -> dict[str, Any]:
+    capability = facts.capability
+    told: dict[str, Any] = {"presented": capability.presented}
+    for name in ("depth", "holder", "root"):
+        value = getattr(capability, name)
+        if value is not None:
+            told[name] = value
+    if capability.expires_at_ms is not None:
+        told["expires_at"] = cedar_datetime(capability.expires_at_ms)
+    return told
+
+
+_PRODUCERS: Final[Mapping[str, Callable[[ContextFacts, Access], Any]]] = {
+    "tool": lambda facts, _: {"__entity": {"type": "Tool", "id": facts.descriptor.qualified_name}},
+    "scope": lambda _, access: access.scope.value,
+    "role": lambda _, access: access.role,
+    "resolved": lambda _, access: access.resolved,
+    "sandboxed": lambda facts, _: facts.believed.sandbox_root is not None,
+    "side_effect": lambda facts, _: facts.descriptor.side_effect.value,
+    "undoable": lambda facts, _: (
+        facts.descriptor.undo is not None or facts.descriptor.compensator is not None
+    ),
+    "untrusted": lambda facts, _: sorted(facts.provenance.untrusted),
+    "secret": lambda facts, _: sorted(facts.provenance.secret),
+    "sources": lambda facts, _: {
+        role: sorted(facts.provenance.sources.get(role, ())) for role in (*Role, UNDECLARED)
+    },
+    "session": lambda facts, _: {
+        "id": facts.call.subject.session or "",
+        "delegated": facts.call.delegated,
+        "exposed": sorted(facts.exposed),
+    },
+    "capability": _capability,
+    "now": lambda facts, _: cedar_datetime(facts.now_ms),
+}

@@ -1,0 +1,39 @@
+"""One call as questions to Cedar: which entities it is handed, and what is asked of each access."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from authz.core.cedar_context import ContextFacts, Reads, context_values
+from authz.core.cedar_schema import action_id
+from authz.core.entities import resource_document
+from authz.core.policy import Question
+from authz.core.ruleset import Ruleset, Tool
+from authz.model.decision import Access
+
+
+def entities_document(
+    ruleset: Ruleset, agent: str, user: str | None, tool: Tool, accesses: Sequence[Access]
+) -> str:
+    """Everything that evaluating these accesses could look into, as one Cedar JSON document."""
+    documents = dict(ruleset.entities.principal(agent, user))
+    documents[("Tool", tool.descriptor.qualified_name)] = tool.document
+    for access in accesses:
+        entity = access.resource.entity
+        documents[(entity.type, entity.id)] = resource_document(access.resource)
+    return (b"[" + b",".join(documents.values()) + b"]").decode()
+
+
+def question(agent: str, tool: Tool, access: Access, facts: ContextFacts) -> Question:
+    """One access as a question to Cedar."""
+    entity = access.resource.entity
+
+    def context(reads: Reads) -> str:
+        return orjson.dumps(context_values(facts, access, tool.encoder, reads)).decode()
+
+    return Question(
+        principal=("Agent", agent),
+        action=action_id(tool.descriptor.qualified_name, access.verb, access.authority),
+        resource=(entity.type, entity.id),
+        context=context,
+    )

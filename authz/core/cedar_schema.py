@@ -1,0 +1,138 @@
+"""The Cedar schema, generated from the tool registry (spec section 6).
+
+One action per (tool, verb, level), a member of its verb, its tool and its level. `context.arguments`
+is typed from the tool's JSON Schema, so a misspelt argument is an error at load.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from authz.core.cedar_context import Reads, context_type
+from authz.core.cedar_values import Encoder
+from authz.core.tools import possible_levels
+from authz.model.resource import Authority, Verb, escape_cedar
+from authz.model.tool import Descriptor
+
+RESOURCE_TYPES: Final[Mapping[str, str]] = {
+    "path": "File",
+    "url": "Endpoint",
+    "host": "Host",
+    "email": "Mailbox",
+    "id": "Object",
+}
+"""Cedar type of the resource of each understood kind. Every kind may also come out `Opaque`."""
+
+PRELUDE: Final = """\
+// Generated from the tool descriptors by `authz schema`. Do not edit: `make check` compares.
+
+// Who acts. An agent acts on behalf of a user; `User::""` stands for no user.
+entity Group in [Group] tags String;
+entity User in [Group] tags String;
+entity Agent in [Group] = { on_behalf_of: User } tags String;
+entity Tool = { server: String, name: String };
+
+// What is acted on. A File is in the Directory of the same path, so that a rule on a folder also
+// covers the folder itself; likewise Endpoint, UrlPath, Host and Domain. A host with a port is in the
+// host without one.
+entity Directory in [Directory];
+entity File in [Directory] = { name: String, extension: String };
+entity Domain in [Domain];
+entity Host in [Host, Domain] = { class: String, host_class: String, is_ip: Bool, port: Long };
+entity UrlPath in [UrlPath, Host, Domain];
+entity Endpoint in [UrlPath, Host, Domain] = {
+  scheme: String, host: String, port: Long, class: String, host_class: String, path: String, has_query: Bool,
+};
+entity Mailbox in [Domain] = { local: String, domain: String };
+entity ObjectType;
+entity Object in [ObjectType] = { type: String, value: String };
+entity Opaque = { kind: String, reason: String };
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One action: what Cedar is asked about, and the groups it is a member of."""
+
+    id: str
+    tool: str
+    verb: Verb
+    level: Authority
+    resource_types: tuple[str, ...]
+    arguments: Encoder
+
+    @property
+    def groups(self) -> tuple[str, str, str]:
+        """The verb, the tool and the level, as action ids."""
+        return (self.verb.value, self.tool, self.level.name)
+
+
+def action_id(tool: str, verb: Verb, level: Authority) -> str:
+    """The id of an action: `fs/file_edit:write:A1`."""
+    return f"{tool}:{verb.value}:{level.name}"
+
+
+def actions_of(descriptor: Descriptor, arguments: Encoder) -> tuple[Action, ...]:
+    """Every action that calls of this tool can come to."""
+    tool = descriptor.qualified_name
+    levels: set[tuple[Verb, Authority]] = set()
+    # Any kind may come out as something that was not understood.
+    types: dict[Verb, set[str]] = {}
+    for spec in descriptor.accesses:
+        levels |= {(spec.verb, level) for level in possible_levels(descriptor, spec)}
+        types.setdefault(spec.verb, {"Opaque"}).add(RESOURCE_TYPES.get(spec.kind, "Opaque"))
+    return tuple(
+        Action(
+            id=action_id(tool, verb, level),
+            tool=tool,
+            verb=verb,
+            level=level,
+            resource_types=tuple(sorted(types[verb])),
+            arguments=arguments,
+        )
+        for verb, level in sorted(levels)
+    )
+
+
+def generate_schema(actions: Iterable[Action]) -> str:
+    """The schema text of a registry, in Cedar's human-readable syntax; the same bytes every time."""
+    by_tool: dict[str, list[Action]] = {}
+    for action in actions:
+        by_tool.setdefault(action.tool, []).append(action)
+    parts = [PRELUDE, _group_actions([*(verb.value for verb in Verb), *(level.name for level in Authority)])]
+    for tool in sorted(by_tool):
+        name = _type_name(tool)
+        context = context_type(by_tool[tool][0].arguments)
+        lines = [f'action "{escape_cedar(tool)}";', f"type {name} = {context};"]
+        lines += [_declaration(action, name) for action in by_tool[tool]]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def evaluation_schema(action: Action, reads: Reads) -> str:
+    """The schema of one action with the part of the context in `reads`: what requests are held to.
+
+    Smaller than the whole, because Cedar walks it for every request.
+    """
+    groups = "\n".join(f'action "{escape_cedar(group)}";' for group in action.groups)
+    return f"{PRELUDE}\n{groups}\n{_declaration(action, context_type(action.arguments, reads))}\n"
+
+
+def _group_actions(names: Iterable[str]) -> str:
+    lines = ["// Every action is a member of its verb, its tool and its level."]
+    lines += [f'action "{name}";' for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _declaration(action: Action, context: str) -> str:
+    groups = ", ".join(f'Action::"{escape_cedar(group)}"' for group in action.groups)
+    return (
+        f'action "{escape_cedar(action.id)}" in [{groups}] appliesTo {{\n'
+        f"  principal: [Agent], resource: [{', '.join(action.resource_types)}], context: {context}\n}};"
+    )
+
+
+def _type_name(tool: str) -> str:
+    """A Cedar type name that no two tools share: other characters are written as their code point."""
+    return "Context_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found.group()):x}_", tool)

@@ -1,0 +1,344 @@
+"""How argument values are told to Cedar: encoded by their schema type, never passed raw.
+
+Cedar's JSON has escapes: `{"__entity": …}` becomes an entity and `{"__extn": …}` an extension
+value. So no object that a model wrote is ever copied: every object emitted here has names that come
+from the reviewed schema or from this file, and whatever has no such names is text. What Cedar has
+no type for gets a stated encoding, and nothing is silently dropped:
+
+| schema                     | Cedar                                                              |
+|----------------------------|--------------------------------------------------------------------|
+| string, enum of strings    | `String`                                                           |
+| integer                    | `Long`                                                             |
+| boolean                    | `Bool`                                                             |
+| number                     | `{text: String, long?: Long, decimal?: decimal}`                   |
+| value or null              | as the value, optional; null is absent and named in `nulls`        |
+| optional property          | optional attribute                                                 |
+| array of scalars           | `{items: Set<…>, count: Long}`                                     |
+| array of objects           | `{count: Long, each: {field: Set<…>}}` over its scalar fields      |
+| array of anything else     | `{items: Set<String>, count: Long}`, each item as its JSON text    |
+| object with properties     | a record of them                                                   |
+| undeclared members, maps   | `Set<{key: String, value: String}>`, values as text; `extra`       |
+| other unions, any          | `{text: String, string?: String, long?: Long, bool?: Bool}`        |
+
+Text of a string is the string itself; text of anything else is its RFC 8785 form.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from authz.core.arguments import resolve_reference
+from authz.core.fingerprint import canonical_json
+
+RESERVED_NAMES: Final = frozenset({"__entity", "__extn", "__expr"})
+NULLS: Final = "nulls"
+EXTRA: Final = "extra"
+MAX_SCHEMA_DEPTH: Final = 8
+
+# Cedar's decimal: at most 4 fractional digits, and at least one, within ±922337203685477.5807.
+_DECIMAL = re.compile(r"-?\d{1,14}\.\d{1,4}")
+
+
+class UnencodableSchema(ValueError):
+    """A schema whose arguments Cedar cannot be told of safely; the message says why."""
+
+
+class Encoder:
+    """Encodes values of one schema type. `cedar_type` is the type in Cedar's schema syntax."""
+
+    cedar_type: str
+
+    def encode(self, value: Any) -> Any:
+        """`value` in Cedar's JSON. Raises `TypeError` for a value that the schema would refuse."""
+        raise NotImplementedError
+
+    def only(self, names: frozenset[str] | None) -> "Encoder":
+        """The encoder of the named members alone; itself for `None`, and where there are no members."""
+        return self
+
+
+def text_of(value: Any) -> str:
+    """`value` as text: a string as it is, anything else in its RFC 8785 form."""
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+class _String(Encoder):
+    cedar_type = "String"
+
+    def encode(self, value: Any) -> Any:
+        return _expect(value, str)
+
+
+class _Long(Encoder):
+    cedar_type = "Long"
+
+    def encode(self, value: Any) -> Any:
+        # JSON Schema counts 1.0 as an integer.
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool):
+            raise TypeError("expected an integer")
+        return _expect(value, int)
+
+
+class _Bool(Encoder):
+    cedar_type = "Bool"
+
+    def encode(self, value: Any) -> Any:
+        return _expect(value, bool)
+
+
+class _Number(Encoder):
+    cedar_type = "{text: String, long?: Long, decimal?: decimal}"
+
+    def encode(self, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError("expected a number")
+        text = text_of(value)
+        encoded: dict[str, Any] = {"text": text}
+        if float(value).is_integer() and abs(value) < 2**53:
+            encoded["long"] = int(value)
+            text = f"{int(value)}.0"
+        if _DECIMAL.fullmatch(text):
+            encoded["decimal"] = {"__extn": {"fn": "decimal", "arg": text}}
+        return encoded
+
+
+class _Union(Encoder):
+    cedar_type = "{text: String, string?: String, long?: Long, bool?: Bool}"
+
+    def encode(self, value: Any) -> Any:
+        encoded: dict[str, Any] = {"text": text_of(value)}
+        if isinstance(value, str):
+            encoded["string"] = value
+        elif isinstance(value, bool):
+            encoded["bool"] = value
+        elif isinstance(value, int):
+            encoded["long"] = value
+        return encoded
+
+
+class _Array(Encoder):
+    """Items as a set of scalars; what is no scalar by schema goes in as text."""
+
+    def __init__(self, item: Encoder | None) -> None:
+        self._item = item
+        self.cedar_type = f"{{items: Set<{item.cedar_type if item else 'String'}>, count: Long}}"
+
+    def encode(self, value: Any) -> Any:
+        items = _expect(value, list)
+        encode = self._item.encode if self._item else text_of
+        return {"items": [encode(item) for item in items], "count": len(items)}
+
+
+class _ObjectArray(Encoder):
+    def __init__(self, fields: Mapping[str, Encoder]) -> None:
+        self._fields = fields
+        each = ", ".join(f"{quote(name)}: Set<{field.cedar_type}>" for name, field in fields.items())
+        self.cedar_type = f"{{count: Long, each: {{{each}}}, items: Set<String>}}"
+
+    def encode(self, value: Any) -> Any:
+        items = _expect(value, list)
+        each: dict[str, list[Any]] = {name: [] for name in self._fields}
+        for item in items:
+            for name, member in _expect(item, dict).items():
+                if name in self._fields and member is not None:
+                    each[name].append(self._fields[name].encode(member))
+        # The whole of every item as well: a field that is no scalar is not lost.
+        return {"count": len(items), "each": each, "items": [text_of(item) for item in items]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    encoder: Encoder
+    required: bool
+    nullable: bool
+
+
+class _Record(Encoder):
+    """An object with declared members; undeclared ones go to `extra` where the schema is open."""
+
+    def __init__(
+        self,
+        members: Mapping[str, _Member],
+        *,
+        is_open: bool,
+        has_nulls: bool | None = None,
+        declared: frozenset[str] | None = None,
+    ) -> None:
+        self._members = members
+        self._is_open = is_open
+        self._declared = frozenset(members) if declared is None else declared
+        """Names that are the schema's own, also where this encoder leaves them out."""
+        self._has_nulls = (
+            any(member.nullable for member in members.values()) if has_nulls is None else has_nulls
+        )
+        self._parts: dict[frozenset[str], Encoder] = {}
+        parts = [
+            f"{quote(name)}{'' if member.required and not member.nullable else '?'}: "
+            f"{member.encoder.cedar_type}"
+            for name, member in members.items()
+        ]
+        if self._has_nulls:
+            parts.append(f"{NULLS}: Set<String>")
+        if is_open:
+            parts.append(f"{EXTRA}: Set<{{key: String, value: String}}>")
+        self.cedar_type = "{" + ", ".join(parts) + "}"
+
+    def encode(self, value: Any) -> Any:
+        encoded: dict[str, Any] = {}
+        nulls: list[str] = []
+        extra: list[dict[str, str]] = []
+        for name, item in _expect(value, dict).items():
+            member = self._members.get(name)
+            if member is None:
+                if name not in self._declared and self._is_open:
+                    extra.append({"key": name, "value": text_of(item)})
+                elif name in self._declared and item is None:
+                    nulls.append(name)
+            elif item is None and member.nullable:
+                nulls.append(name)
+            else:
+                encoded[name] = member.encoder.encode(item)
+        if self._has_nulls:
+            encoded[NULLS] = nulls
+        if self._is_open:
+            encoded[EXTRA] = extra
+        return encoded
+
+    def only(self, names: frozenset[str] | None) -> Encoder:
+        if names is None:
+            return self
+        part = self._parts.get(names)
+        if part is None:
+            part = _Record(
+                {name: member for name, member in self._members.items() if name in names},
+                is_open=self._is_open and EXTRA in names,
+                has_nulls=self._has_nulls and NULLS in names,
+                declared=self._declared,
+            )
+            self._parts[names] = part
+        return part
+
+
+def _expect(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}")
+    return value
+
+
+def quote(name: str) -> str:
+    """`name` as an attribute name in Cedar's schema syntax."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name not in _CEDAR_WORDS:
+        return name
+    escaped = "".join(
+        char if char.isprintable() and char not in '"\\' else f"\\u{{{ord(char):x}}}" for char in name
+    )
+    return f'"{escaped}"'
+
+
+_CEDAR_WORDS: Final = frozenset(
+    "true false if then else in is like has permit forbid when unless principal action resource context".split()
+)
+
+
+def argument_encoder(schema: Mapping[str, Any]) -> Encoder:
+    """The encoder of one tool's arguments. Raises `UnencodableSchema` at load, never per request."""
+    encoder, _ = _compile(schema, schema, 0)
+    if not isinstance(encoder, _Record):
+        encoder = _Record({}, is_open=True)
+    return encoder
+
+
+def _compile(root: Mapping[str, Any], node: Any, depth: int) -> tuple[Encoder, bool]:
+    """(encoder, nullable) of a schema node. Beyond a fixed depth, and where recursive, text."""
+    schema = resolve_reference(root, node) if isinstance(node, Mapping) else None
+    if schema is None or depth > MAX_SCHEMA_DEPTH:
+        return _Union(), False
+    schema, nullable = _without_null(root, schema)
+    if schema is None:
+        return _Union(), nullable
+    return _encoder_of(root, schema, depth), nullable
+
+
+def _encoder_of(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Encoder:
+    kind = schema.get("type")
+    if kind is None and _all_strings(schema.get("enum")):
+        kind = "string"
+    if kind is None and isinstance(schema.get("const"), str):
+        kind = "string"
+    simple = {"string": _String, "integer": _Long, "boolean": _Bool, "number": _Number}
+    if isinstance(kind, str) and kind in simple:
+        return simple[kind]()
+    if kind == "array":
+        return _array_encoder(root, schema.get("items"), depth)
+    if kind == "object":
+        return _record_encoder(root, schema, depth)
+    return _Union()
+
+
+def _all_strings(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(value, str) for value in values)
+
+
+def _without_null(
+    root: Mapping[str, Any], schema: Mapping[str, Any]
+) -> tuple[Mapping[str, Any] | None, bool]:
+    """The schema less its null alternative; `None` when what is left is a union of its own."""
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        others = [name for name in kind if name != "null"]
+        rest = {**schema, "type": others[0]} if len(others) == 1 else None
+        return rest, "null" in kind
+    for keyword in ("anyOf", "oneOf"):
+        options = schema.get(keyword)
+        if not isinstance(options, list):
+            continue
+        resolved = [resolve_reference(root, option) for option in options if isinstance(option, Mapping)]
+        others_ = [option for option in resolved if option is not None and option.get("type") != "null"]
+        nullable = len(others_) < len(options)
+        return (others_[0] if len(others_) == 1 and nullable else None), nullable
+    if "enum" in schema and None in schema["enum"]:
+        rest_values = [value for value in schema["enum"] if value is not None]
+        return {**schema, "enum": rest_values}, True
+    return schema, False
+
+
+def _array_encoder(root: Mapping[str, Any], items: Any, depth: int) -> Encoder:
+    if not isinstance(items, Mapping):
+        return _Array(None)
+    encoder, nullable = _compile(root, items, depth + 1)
+    if nullable:
+        return _Array(None)
+    if isinstance(encoder, (_String, _Long, _Bool)):
+        return _Array(encoder)
+    if isinstance(encoder, _Record):
+        schema = resolve_reference(root, items) or {}
+        fields = {
+            name: field
+            for name, member in schema.get("properties", {}).items()
+            for field in [_compile(root, member, depth + 2)[0]]
+            if isinstance(field, (_String, _Long, _Bool))
+        }
+        return _ObjectArray(fields)
+    return _Array(None)
+
+
+def _record_encoder(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Encoder:
+    members: dict[str, _Member] = {}
+    required = schema.get("required", [])
+    is_open = schema.get("additionalProperties", True) is not False or "patternProperties" in schema
+    for name, node in schema.get("properties", {}).items():
+        if name in RESERVED_NAMES:
+            raise UnencodableSchema(f"an argument cannot be called `{name}`: Cedar's JSON gives it a meaning")
+        if (name == NULLS) or (name == EXTRA and is_open):
+            raise UnencodableSchema(
+                f"an argument cannot be called `{name}`: the name is taken by its encoding"
+            )
+        resolved = resolve_reference(root, node) if isinstance(node, Mapping) else None
+        # A default is always filled in, so the attribute is always there.
+        present = name in required or (resolved is not None and "default" in resolved)
+        encoder, nullable = _compile(root, node, depth + 1)
+        members[name] = _Member(encoder, present, nullable)
+    return _Record(members, is_open=is_open)

@@ -1,0 +1,128 @@
+"""Where argument values came from, as far as it is believed, told to policies by role (spec section 5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from authz.core.pointer import Tokens, leaves, matches
+from authz.model.call import Call, ProvenanceClaim
+from authz.model.caller import Profile
+from authz.model.tool import Role, Trust
+
+UNTRUSTED: Final = "untrusted"
+SECRET: Final = "secret"
+UNDECLARED: Final = "undeclared"
+"""The role told of a leaf that the descriptor gives none: never mistaken for a reviewed one."""
+
+SOURCES: Final = frozenset(
+    {"user", "system", "project", "tool_result", "file", "web", "email", "memory", "agent", "secret", "model"}
+)
+TRUSTED_SOURCES: Final = frozenset({"user", "system", "project", "secret"})
+DEFAULT_SOURCE: Final = "system"
+"""A value that the schema's default filled in comes from the reviewed descriptor."""
+MISSING_SOURCE: Final = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentProvenance:
+    """Roles by what their values are: what `context.untrusted`, `.secret` and `.sources` say."""
+
+    untrusted: frozenset[str]
+    secret: frozenset[str]
+    sources: Mapping[str, frozenset[str]]
+    secret_leaves: frozenset[Tokens]
+    """Leaves that must not be written anywhere in the clear."""
+    unknown_sources: frozenset[str]
+    """Sources that were declared and are no source of the contract, or not this caller's to declare."""
+
+
+class RoleTable:
+    """The roles of one tool's arguments, looked up by leaf."""
+
+    def __init__(self, roles: Mapping[Tokens, Role]) -> None:
+        self._by_name: dict[str, list[tuple[Tokens, str]]] = {}
+        for pattern, role in roles.items():
+            self._by_name.setdefault(pattern[0], []).append((pattern, role.value))
+        for patterns in self._by_name.values():
+            patterns.sort(key=lambda entry: -len(entry[0]))
+
+    def role_of(self, tokens: Tokens) -> str:
+        """The role of a leaf: that of the longest pattern that is a prefix of its pointer."""
+        for pattern, role in self._by_name.get(tokens[0], ()) if tokens else ():
+            if len(pattern) == 1 or matches(pattern, tokens):
+                return role
+        return UNDECLARED
+
+
+def check_provenance(
+    call: Call, arguments: Mapping[str, Any], roles: RoleTable, profile: Profile, exposed: frozenset[str]
+) -> ArgumentProvenance:
+    """Judge every leaf of the canonical arguments. Missing and unbelieved provenance is untrusted."""
+    untrusted: set[str] = set()
+    secret: set[str] = set()
+    sources: dict[str, set[str]] = {}
+    secret_leaves: set[Tokens] = set()
+    unknown: set[str] = set()
+    for tokens, _ in leaves(arguments):
+        role = roles.role_of(tokens)
+        claim = _nearest_claim(call.provenance, tokens)
+        believed = claim is not None and claim.source in SOURCES and claim.source in profile.sources
+        if claim is None and not _sent(call.arguments, tokens):
+            claim, believed = _FROM_DEFAULT, True
+        source = claim.source if claim is not None and believed else MISSING_SOURCE
+        if claim is not None and not believed:
+            unknown.add(claim.source)
+        sources.setdefault(role, set()).add(source)
+        if not believed or claim is None or _trust(claim, call, exposed) is Trust.UNTRUSTED:
+            untrusted.add(role)
+        # Secrecy is taken from any claim, believed or not: it can only make the call stricter.
+        claimed_secret = claim is not None and (claim.source == SECRET or SECRET in claim.labels)
+        if claimed_secret or role == Role.CREDENTIAL:
+            secret.add(role)
+            secret_leaves.add(tokens)
+    return ArgumentProvenance(
+        untrusted=frozenset(untrusted),
+        secret=frozenset(secret),
+        sources={role: frozenset(names) for role, names in sources.items()},
+        secret_leaves=frozenset(secret_leaves),
+        unknown_sources=frozenset(unknown),
+    )
+
+
+_FROM_DEFAULT: Final = ProvenanceClaim(source=DEFAULT_SOURCE)
+
+
+def _sent(arguments: Any, tokens: Tokens) -> bool:
+    """False for a leaf that a default of the schema filled in."""
+    value = arguments
+    for token in tokens:
+        if isinstance(value, Mapping):
+            if token not in value:
+                return False
+            value = value[token]
+        elif isinstance(value, list):
+            value = value[int(token)]
+        else:
+            # Canonicalization replaced what stood here; the caller did send it.
+            return True
+    return True
+
+
+def _nearest_claim(claims: Mapping[Tokens, ProvenanceClaim], tokens: Tokens) -> ProvenanceClaim | None:
+    for length in range(len(tokens), -1, -1):
+        claim = claims.get(tokens[:length])
+        if claim is not None:
+            return claim
+    return None
+
+
+def _trust(claim: ProvenanceClaim, call: Call, exposed: frozenset[str]) -> Trust:
+    if claim.trust is Trust.UNTRUSTED:
+        return Trust.UNTRUSTED
+    if claim.source in TRUSTED_SOURCES:
+        return Trust.TRUSTED
+    # What a model composed is worth the least trusted thing that its session had read; a session
+    # that is not named cannot be remembered, so it may have read anything.
+    if claim.source == "model" and call.subject.session is not None and UNTRUSTED not in exposed:
+        return Trust.TRUSTED
+    return Trust.UNTRUSTED

@@ -1,0 +1,200 @@
+"""The record of a decision: what the log says of it, with secrets redacted before anything is written."""
+
+from typing import Any
+
+import orjson
+
+from authz.core.cedar_context import rfc3339
+from authz.core.decide import Outcome
+from authz.core.pointer import format_pointer, parse_pointer
+from authz.core.redact import Redactor
+from authz.core.ruleset import Ruleset
+from authz.model.call import Call
+from authz.model.caller import Caller
+from authz.model.decision import Access, AccessVerdict, RuleMatch
+from authz.model.record import Event, EventType
+
+
+def decision_event(
+    call: Call, outcome: Outcome, caller: Caller, ruleset: Ruleset, redactor: Redactor, now_ms: int
+) -> Event:
+    """The one record of this decision. The outcome recorded is the outcome answered."""
+    decision = outcome.decision
+    body: dict[str, Any] = {
+        "decision_id": decision.decision_id,
+        "effect": decision.effect.value,
+        "stage": decision.stage.value,
+        "code": decision.code.value,
+        "matched": [_rule(rule) for rule in decision.matched],
+        "overruled": [_rule(rule) for rule in decision.overruled],
+        "authority": decision.authority.name if decision.authority is not None else None,
+        "side_effect": decision.side_effect.value if decision.side_effect else None,
+        "subject": {
+            "agent": call.subject.agent,
+            "on_behalf_of": call.subject.on_behalf_of,
+            "session": call.subject.session,
+            "parent_agent": call.subject.parent_agent,
+        },
+        "tool": _tool(call, ruleset, decision.descriptor_digest),
+        "trace_id": call.ids.trace,
+        "turn_id": call.ids.turn,
+        "tool_call_id": call.ids.call,
+        "parent_trace_id": call.ids.parent_trace,
+        "parent_turn_id": call.ids.parent_turn,
+        "arguments": _arguments(call, outcome, ruleset, redactor),
+        "accesses": _accesses(outcome, redactor),
+        "provenance": _provenance(call, outcome, redactor),
+        "claims": _claims(call, outcome, redactor),
+        "capability": {"presented": bool(call.capability), "holder": outcome.capability.holder},
+        "fingerprint": decision.fingerprint,
+        "request_digest": decision.request_digest,
+        "policy_version": decision.policy_version,
+        "caller": {"key_id": caller.key_id, "profile": caller.profile.name},
+        "expires_at": rfc3339(decision.expires_at_ms) if decision.expires_at_ms is not None else None,
+        "obligations": list(decision.obligations),
+        "ask": call.ask,
+        "dry_run": call.dry_run,
+        "versions": dict(call.versions),
+        "told_at": call.occurred_at,
+    }
+    if decision.message:
+        body["message"] = redactor.text(decision.message)
+    if decision.errors:
+        body["errors"] = [{"pointer": error.pointer, "found": error.found} for error in decision.errors]
+    if decision.internal:
+        body["internal"] = decision.internal
+    return Event(
+        type=EventType.DECISION_REPEATED if decision.repeated else EventType.DECISION_MADE,
+        tenant=caller.tenant,
+        occurred_at_ms=now_ms,
+        body=orjson.dumps(body),
+        decision_id=decision.decision_id,
+        trace_id=call.ids.trace or "",
+        agent=call.subject.agent,
+        user=call.subject.on_behalf_of or "",
+        tool=call.tool_name,
+        effect=decision.effect.value,
+        rules=tuple(rule.rule for rule in decision.matched),
+    )
+
+
+def refusal_event(
+    *, caller: Caller, code: str, message: str, pointer: str | None, status: int, now_ms: int
+) -> Event:
+    """The record of a known caller's request that was refused before a decision (stages 0 and 1)."""
+    body = {
+        "code": code,
+        "message": message,
+        "pointer": pointer,
+        "status": status,
+        "caller": {"key_id": caller.key_id, "profile": caller.profile.name},
+    }
+    return Event(
+        type=EventType.REQUEST_REFUSED,
+        tenant=caller.tenant,
+        occurred_at_ms=now_ms,
+        body=orjson.dumps(body),
+    )
+
+
+def _rule(rule: RuleMatch) -> dict[str, Any]:
+    return {
+        "rule": rule.rule,
+        "kind": rule.kind.value,
+        "file": rule.file,
+        "line": rule.line,
+        "reason": rule.reason,
+    }
+
+
+def _tool(call: Call, ruleset: Ruleset, descriptor_digest: str | None) -> dict[str, Any]:
+    server = ruleset.servers.get(call.server)
+    return {
+        "server": call.server,
+        "name": call.tool,
+        "identity": server.identity if server else None,
+        "advertised_digest": call.advertised_digest,
+        "descriptor_digest": descriptor_digest,
+    }
+
+
+def _arguments(call: Call, outcome: Outcome, ruleset: Ruleset, redactor: Redactor) -> Any:
+    decision = outcome.decision
+    tool = ruleset.tools.get((call.server, call.tool))
+    # A tool that this caller cannot see is recorded like one that does not exist: all digests.
+    known = tool is not None and decision.descriptor_digest is not None
+    canonical = decision.arguments if decision.arguments is not None else call.arguments
+    if outcome.provenance is not None:
+        secret = outcome.provenance.secret_leaves
+    else:
+        secret = frozenset(tokens for tokens, claim in call.provenance.items() if claim.source == "secret")
+        if secret:
+            # The call never became canonical, so where the secret ended up is not known.
+            known = False
+    return redactor.arguments(canonical, tool.roles.role_of if known and tool else None, secret)
+
+
+def _accesses(outcome: Outcome, redactor: Redactor) -> list[dict[str, Any]]:
+    decision = outcome.decision
+    verdicts: tuple[AccessVerdict | None, ...] = decision.verdicts or (None,) * len(decision.accesses)
+    secret = outcome.provenance.secret_leaves if outcome.provenance is not None else frozenset()
+    return [
+        _access(access, verdict, redactor, hidden=bool(access.argument) and _is_secret(access, secret))
+        for access, verdict in zip(decision.accesses, verdicts, strict=True)
+    ]
+
+
+def _is_secret(access: Access, secret: frozenset[tuple[str, ...]]) -> bool:
+    return bool(secret) and parse_pointer(access.argument) in secret
+
+
+def _access(
+    access: Access, verdict: AccessVerdict | None, redactor: Redactor, *, hidden: bool
+) -> dict[str, Any]:
+    uri = access.resource.uri
+    return {
+        "verb": access.verb.value,
+        "type": access.resource.entity.type,
+        "uri": "redacted:" + redactor.digest_of(uri)["redacted"] if hidden else redactor.uri(uri),
+        "scope": access.scope.value,
+        "authority": access.authority.name,
+        "argument": access.argument,
+        "resolved": access.resolved,
+        "effect": verdict.effect.value if verdict else None,
+        "code": verdict.code.value if verdict else None,
+        "rules": [rule.rule for rule in verdict.rules] if verdict else [],
+    }
+
+
+def _provenance(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "leaves": {
+            format_pointer(tokens): {
+                "source": claim.source,
+                "uri": redactor.uri(claim.uri) if claim.uri else None,
+                "call": claim.call,
+                "trust": claim.trust.value if claim.trust else None,
+                "labels": sorted(claim.labels),
+            }
+            for tokens, claim in call.provenance.items()
+        }
+    }
+    found = outcome.provenance
+    if found is not None:
+        told["untrusted"] = sorted(found.untrusted)
+        told["secret"] = sorted(found.secret)
+        told["not_believed"] = sorted(found.unknown_sources)
+    return told
+
+
+def _claims(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
+    claims = call.claims
+    return {
+        "cwd": redactor.text(claims.cwd) if claims.cwd else None,
+        "sandbox_root": redactor.text(claims.sandbox_root) if claims.sandbox_root else None,
+        "resolved": {
+            pointer: {"path": redactor.text(found.path), "device": found.device, "inode": found.inode}
+            for pointer, found in claims.resolved.items()
+        },
+        "not_believed": list(outcome.believed.disbelieved) if outcome.believed else [],
+    }

@@ -1,0 +1,116 @@
+"""What is written to the log in place of secrets: structure kept, values as keyed digests (section 10).
+
+A value is written in the clear only when its reviewed role says that it may be. Payloads,
+credentials, undeclared arguments and everything of an unknown tool are digests; the digest is keyed,
+so that guessing a short secret needs the key, and equal values can still be told to be equal.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote_plus
+
+from authz.core.fingerprint import canonical_json, keyed_digest
+from authz.core.pointer import Tokens
+from authz.model.tool import Role
+
+CLEAR_ROLES: Final = frozenset(
+    {Role.TARGET.value, Role.DESTINATION.value, Role.COMMAND.value, Role.AMOUNT.value, Role.OPTION.value}
+)
+MAX_CLEAR_LENGTH: Final = 2048
+
+# Well-known shapes of credentials. A second net below the roles: a command line or a url may carry
+# a secret that nobody labelled.
+_SECRET_SHAPE = re.compile(
+    r"""
+      -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----
+    | \b(?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16,}
+    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,} | \bglpat-[A-Za-z0-9_-]{16,}
+    | \bxox[abeprs]-[A-Za-z0-9-]{10,} | \bAIza[A-Za-z0-9_-]{30,} | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
+    | \bazk_[A-Za-z0-9_-]{20,} | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{40,}
+    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
+    | (?i:\b(?:bearer|basic)\s+[A-Za-z0-9+/_.=~-]{8,})
+    | (?i:(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|access[-_]?key|credential|auth)s?
+        ["']?\s*[=:]\s*["']?[^\s"'&,;]{3,})
+    | (?i:://[^/\s:@]+:[^/\s:@]+@)
+    """,
+    re.VERBOSE,
+)
+_SECRET_NAME = re.compile(r"pass|pwd|secret|token|key|sig|auth|cred|session|code|jwt|sas|otp", re.IGNORECASE)
+
+
+class Redactor:
+    """Redacts under one key; pure apart from it."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __repr__(self) -> str:
+        return "Redactor()"
+
+    def digest_of(self, value: Any) -> dict[str, Any]:
+        """What stands in the log for `value`."""
+        text = value if isinstance(value, str) else canonical_json(value).decode()
+        mac = keyed_digest(self._key, "redaction", type(value).__name__, text)
+        return {"redacted": f"hmac-sha256:{mac[:32]}", "length": len(text)}
+
+    def text(self, text: str) -> Any:
+        """`text` in the clear, unless it looks like a secret or is longer than a log should carry."""
+        if len(text) > MAX_CLEAR_LENGTH or _SECRET_SHAPE.search(text):
+            return self.digest_of(text)
+        return text
+
+    def uri(self, uri: str) -> str:
+        """A uri whose query values are redacted where their name, or they themselves, look secret."""
+        base, mark, query = uri.partition("?")
+        if mark:
+            base += "?" + "&".join(self._query_part(part) for part in query.split("&"))
+        if _SECRET_SHAPE.search(unquote_plus(base.partition("?")[0])) or len(base) > 2 * MAX_CLEAR_LENGTH:
+            return "redacted:" + self.digest_of(uri)["redacted"]
+        return base
+
+    def _query_part(self, part: str) -> str:
+        name, equals, value = part.partition("=")
+        if not equals:
+            value, name = name, ""
+        plain = unquote_plus(value)
+        if not value or not (_SECRET_NAME.search(name) or _SECRET_SHAPE.search(plain) or len(plain) > 256):
+            return part
+        redacted = quote(self.digest_of(plain)["redacted"], safe=":-")
+        return f"{name}={redacted}" if equals else redacted
+
+    def arguments(
+        self,
+        arguments: Mapping[str, Any],
+        role_of: Callable[[Tokens], str] | None,
+        secret: frozenset[Tokens],
+    ) -> Any:
+        """Arguments with every leaf that is not to be read in the log redacted.
+
+        `role_of` is `None` when the tool is unknown: then nothing is known to be harmless.
+        """
+        return self._tree(arguments, (), role_of, secret)
+
+    def _tree(
+        self, value: Any, tokens: Tokens, role_of: Callable[[Tokens], str] | None, secret: frozenset[Tokens]
+    ) -> Any:
+        if isinstance(value, Mapping):
+            return {
+                self._name(name): self._tree(member, (*tokens, name), role_of, secret)
+                for name, member in value.items()
+            }
+        if isinstance(value, list):
+            return [self._tree(item, (*tokens, str(i)), role_of, secret) for i, item in enumerate(value)]
+        if value is None or value == "":
+            return value
+        if role_of is None or tokens in secret or role_of(tokens) not in CLEAR_ROLES:
+            return self.digest_of(value)
+        if isinstance(value, str):
+            # A url in the clear keeps its place; only the secret parts of its query go.
+            return self.uri(value) if "://" in value and "?" in value else self.text(value)
+        return value
+
+    def _name(self, name: str) -> str:
+        if len(name) > 256 or _SECRET_SHAPE.search(name):
+            return str(self.digest_of(name)["redacted"])
+        return name

@@ -1,0 +1,45 @@
+"""One loaded policy bundle as the core reads it: immutable, and whole or not at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from authz.core.arguments import ArgumentSchema
+from authz.core.cedar_schema import Action
+from authz.core.cedar_values import Encoder
+from authz.core.entities import EntityDirectory
+from authz.core.policy import PolicyEngine
+from authz.core.provenance import RoleTable
+from authz.model.caller import Profile
+from authz.model.tool import Descriptor, Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A descriptor with everything that is compiled from it at load."""
+
+    descriptor: Descriptor
+    schema: ArgumentSchema
+    encoder: Encoder
+    actions: tuple[Action, ...]
+    roles: RoleTable
+    document: bytes
+    """The `Tool` entity as Cedar JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruleset:
+    """Everything that decides, except the request and the time."""
+
+    version: str
+    """`sha256:…` over the bundle's content; on every decision."""
+    servers: Mapping[str, Server]
+    tools: Mapping[tuple[str, str], Tool]
+    profiles: Mapping[str, Profile]
+    engine: PolicyEngine
+    entities: EntityDirectory
+    schema_text: str
+    visibility: dict[tuple[str, str, str], str | None] = field(default_factory=dict, repr=False)
+    """Cache of `authz.core.visibility`: a function of the ruleset and its key, so never stale."""
+
+    MAX_CACHED_VISIBILITY: ClassVar[int] = 65536

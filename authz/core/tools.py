@@ -1,0 +1,220 @@
+"""From a reviewed descriptor and arguments to accesses, with derived authority (spec section 3).
+
+Authority is derived per access from the descriptor and from where the resource lies. A person can
+raise it, never lower it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from authz.core.canonical import canonicalize, opaque
+from authz.core.claims import BelievedClaims
+from authz.core.pointer import Tokens, find, format_pointer, replace_leaf
+from authz.core.provenance import RoleTable
+from authz.core.strict_json import type_names
+from authz.model.call import Call
+from authz.model.decision import Access, ArgumentError, Code, Next, Refusal, Stage
+from authz.model.resource import Authority, NotCanonical, Resource, Scope, Verb
+from authz.model.tool import AccessSpec, Descriptor
+
+READING: Final = frozenset({Verb.READ, Verb.CONNECT})
+ALWAYS_A3: Final = frozenset({Verb.TRANSACT, Verb.ADMINISTER})
+
+
+def derive_authority(
+    descriptor: Descriptor, spec: AccessSpec, *, in_sandbox: bool, disbelieved: bool
+) -> Authority:
+    """The authority of one access (spec section 1).
+
+    `in_sandbox`: the resource lies in a sandbox that the caller may declare. `disbelieved`: the
+    caller made a claim about itself that it may not make, which puts changes at A3.
+    """
+    if spec.verb in ALWAYS_A3:
+        derived = Authority.A3
+    elif spec.verb in READING:
+        derived = Authority.A0
+    elif disbelieved:
+        derived = Authority.A3
+    elif in_sandbox and not descriptor.leaves_sandbox:
+        derived = Authority.A1
+    elif descriptor.undo is not None or descriptor.compensator is not None:
+        derived = Authority.A2
+    else:
+        derived = Authority.A3
+    return max(derived, spec.raised_authority)
+
+
+def possible_levels(descriptor: Descriptor, spec: AccessSpec) -> frozenset[Authority]:
+    """Every authority that `derive_authority` can give this access: what actions are made for."""
+    # Only a path can be seen to lie in a sandbox.
+    sandbox = (False, True) if spec.kind == "path" else (False,)
+    return frozenset(
+        derive_authority(descriptor, spec, in_sandbox=in_sandbox, disbelieved=disbelieved)
+        for in_sandbox in sandbox
+        for disbelieved in (False, True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanonicalCall:
+    """Stage 4's result: canonical arguments, and every access that the call would exercise."""
+
+    arguments: Mapping[str, Any]
+    accesses: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One resource value that an access spec names."""
+
+    spec: AccessSpec
+    tokens: Tokens | None
+    value: Any
+
+
+def canonicalize_call(
+    call: Call,
+    descriptor: Descriptor,
+    roles: RoleTable,
+    arguments: Mapping[str, Any],
+    believed: BelievedClaims,
+) -> CanonicalCall | Refusal:
+    """Stage 4: canonicalize arguments and accesses. What is not understood is `Opaque`, never dropped."""
+    accesses: list[Access] = []
+    errors: list[ArgumentError] = []
+    canonical = arguments
+    for found in _resource_values(descriptor, arguments):
+        resources = _canonical(found, believed)
+        if isinstance(resources, NotCanonical):
+            errors.append(_argument_error(found, resources))
+            continue
+        if found.tokens is not None and len(resources) == 1 and resources[0].kind != "opaque":
+            canonical = replace_leaf(canonical, found.tokens, resources[0].value)
+        for resource in resources:
+            accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
+    if errors:
+        return Refusal(
+            stage=Stage.CANONICAL,
+            code=Code.CANONICAL_REFUSED,
+            message="; ".join(error.message for error in errors),
+            next=(Next.CHANGE_ARGUMENTS, Next.STOP),
+            errors=tuple(errors),
+        )
+    if not accesses:
+        # A call that names no object at all could do anything.
+        spec = descriptor.accesses[0]
+        resource = opaque(spec.kind, descriptor.qualified_name, "the call names no resource")
+        found = _Found(spec, None, None)
+        accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
+    return CanonicalCall(arguments=canonical, accesses=tuple(_unique(accesses)))
+
+
+def _resource_values(descriptor: Descriptor, arguments: Mapping[str, Any]) -> Iterator[_Found]:
+    for spec in descriptor.accesses:
+        if spec.at is None:
+            yield _Found(spec, None, spec.fixed)
+            continue
+        absent = True
+        for tokens, value in _items(arguments, spec.at):
+            if value is not None:
+                absent = False
+                yield _Found(spec, tokens, value)
+        if absent and spec.when_absent is not None:
+            yield _Found(spec, None, spec.when_absent)
+
+
+def _items(arguments: Mapping[str, Any], pattern: Tokens) -> Iterator[tuple[Tokens, Any]]:
+    """The values that `pattern` names; an array stands for each of its items."""
+    for tokens, value in find(arguments, pattern):
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield (*tokens, str(index)), item
+        else:
+            yield tokens, value
+
+
+def _canonical(found: _Found, believed: BelievedClaims) -> tuple[Resource, ...] | NotCanonical:
+    spec, value = found.spec, found.value
+    if isinstance(value, (dict, list)):
+        return NotCanonical(code=f"{spec.kind}.type", message="expected a string that names a resource")
+    resources = canonicalize(spec.kind, value, believed.base, object_type=spec.object_type)
+    if isinstance(resources, NotCanonical) and not resources.understood:
+        return (opaque(spec.kind, str(value), resources.message),)
+    return resources
+
+
+def _accesses(
+    call: Call,
+    descriptor: Descriptor,
+    roles: RoleTable,
+    found: _Found,
+    resource: Resource,
+    arguments: Mapping[str, Any],
+    believed: BelievedClaims,
+) -> Iterator[Access]:
+    """The access to `resource`, and to where the executor says that it really lies: both are judged."""
+    spec = found.spec
+    pointer = format_pointer(found.tokens) if found.tokens is not None else ""
+    claim = (
+        call.claims.resolved.get(pointer) if found.tokens is not None and resource.kind == "path" else None
+    )
+    forms: list[tuple[Resource, tuple[int, int] | None]] = [(resource, None)]
+    if claim is not None:
+        real = canonicalize("path", claim.path, believed.base)
+        if isinstance(real, NotCanonical):
+            real = (opaque("path", claim.path, "the resolved path is not a path"),)
+        same_file = (
+            (claim.device, claim.inode) if claim.device is not None and claim.inode is not None else None
+        )
+        forms = [(resource, same_file)]
+        if real[0].uri != resource.uri:
+            forms.append((real[0], same_file))
+    # Changes stay in the sandbox only when every form of the path lies there.
+    in_sandbox = all(_in_sandbox(form, believed.sandbox_root) for form, _ in forms)
+    disbelieved = bool(believed.disbelieved)
+    for form, identity in forms:
+        yield Access(
+            verb=spec.verb,
+            resource=form,
+            scope=_scope(spec, arguments),
+            authority=derive_authority(descriptor, spec, in_sandbox=in_sandbox, disbelieved=disbelieved),
+            argument=pointer,
+            role=roles.role_of(found.tokens) if found.tokens is not None else "",
+            resolved=claim is not None,
+            identity=identity,
+        )
+
+
+def _in_sandbox(resource: Resource, sandbox_root: str | None) -> bool:
+    return sandbox_root is not None and any(
+        entity.type == "Directory" and entity.id == sandbox_root for entity in resource.chain
+    )
+
+
+def _scope(spec: AccessSpec, arguments: Mapping[str, Any]) -> Scope:
+    if spec.tree_if is not None and any(
+        value is not False and value is not None for _, value in find(arguments, spec.tree_if)
+    ):
+        return Scope.TREE
+    return spec.scope
+
+
+def _argument_error(found: _Found, refused: NotCanonical) -> ArgumentError:
+    pointer = format_pointer(found.tokens) if found.tokens is not None else ""
+    return ArgumentError(
+        pointer=pointer,
+        found=type_names.get(type(found.value), "value"),
+        expected=f"a canonical {found.spec.kind}",
+        message=f"change `{pointer}`: {refused.message}",
+    )
+
+
+def _unique(accesses: list[Access]) -> Iterator[Access]:
+    """Accesses without exact repeats (the same resource named twice for the same verb and scope)."""
+    seen = set()
+    for access in accesses:
+        key = (access.verb, access.resource.uri, access.scope, access.argument, access.authority)
+        if key not in seen:
+            seen.add(key)
+            yield access

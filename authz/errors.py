@@ -1,0 +1,112 @@
+"""The exception tree. An exception means that no decision was made, and is never an allow.
+
+Policy outcomes are data (`authz.model.decision.Decision`); what is raised here becomes an RFC 9457
+problem on the wire (`authz.api.problems` holds the one table) or a message of the command line.
+This module imports nothing, so every layer may raise these.
+"""
+
+
+class AuthzError(Exception):
+    """Base of all errors of this product.
+
+    `code` is stable and machine-readable; `message` is for people: lower case, no final period,
+    input in backticks, and what to do next where that is known. Neither carries secrets.
+    """
+
+    code = "internal"
+
+    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+        self.pointer = pointer
+        """JSON Pointer (RFC 6901) of the faulty place in the request, where there is one."""
+
+
+class MalformedInput(AuthzError):
+    """The bytes of a request are not what the contract allows. `line` and `column` count from 1."""
+
+    code = "input.malformed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        pointer: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message, code=code, pointer=pointer)
+        self.line = line
+        self.column = column
+
+
+class TooLarge(MalformedInput):
+    """A body is over the configured size."""
+
+
+class Unauthenticated(AuthzError):
+    """No credential, or one that is unknown or revoked."""
+
+    code = "caller.unauthenticated"
+
+
+class Forbidden(AuthzError):
+    """The caller is known, but may not do this (a role, or a subject it may not assert)."""
+
+    code = "caller.forbidden"
+
+
+class NotFound(AuthzError):
+    """Nothing of that name in the caller's tenant. Another tenant's data is as if absent."""
+
+    code = "not_found"
+
+
+class BundleError(AuthzError):
+    """A policy bundle that cannot be loaded. `problems` lists every fault that was found."""
+
+    code = "bundle.invalid"
+
+    def __init__(self, problems: "tuple[BundleProblem, ...]") -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class BundleProblem:
+    """One fault of a bundle: where it stands, what is wrong, what to write instead."""
+
+    __slots__ = ("file", "hint", "line", "message")
+
+    def __init__(self, message: str, *, file: str, line: int | None = None, hint: str = "") -> None:
+        self.message = message
+        self.file = file
+        self.line = line
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+    def __repr__(self) -> str:
+        return f"BundleProblem({str(self)!r})"
+
+
+class ConfigError(AuthzError):
+    """The configuration is invalid: unknown key, wrong type, or values that exclude each other."""
+
+    code = "config.invalid"
+
+
+class StoreUnavailable(AuthzError):
+    """The durable store did not take the record. The answer that depended on it is withheld."""
+
+    code = "store.unavailable"
+
+
+class LogCorrupt(AuthzError):
+    """The decision log cannot be continued, because what it holds does not verify."""
+
+    code = "log.corrupt"

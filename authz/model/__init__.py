@@ -1,0 +1,1 @@
+"""Value types: frozen, slotted, keyword-only. Nothing here decides, reads or writes."""

@@ -1,0 +1,35 @@
+"""What the bundle lets a credential say (spec section 1, "claim")."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One entry of the bundle's `credentials.yaml`: what callers of this profile may assert.
+
+    Empty means nothing: a profile that lists no agents may speak for none.
+    """
+
+    name: str
+    agents: frozenset[str] = frozenset()
+    """Agent ids that may be asserted; `*` stands for any."""
+    users: frozenset[str] = frozenset()
+    """Users on whose behalf; `*` for any. Acting for no user is always possible."""
+    sandboxes: tuple[str, ...] = ()
+    """Canonical directories in which a declared `sandbox_root` and `cwd` are believed."""
+    sources: frozenset[str] = frozenset()
+    """Provenance sources that are believed when declared. Others count as untrusted."""
+    volume_case_sensitive: bool = True
+    volume_normalization: str = "none"
+    home: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """An authenticated caller: its tenant, its roles, and what it may assert."""
+
+    key_id: str
+    tenant: str
+    roles: frozenset[str]
+    profile: Profile
+    dev: bool = field(default=False)

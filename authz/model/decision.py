@@ -1,0 +1,187 @@
+"""The answer: an effect, and the rule that decided (spec sections 2, 6 and 11)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from authz.model.approval import AskTerms
+from authz.model.resource import Authority, Resource, Scope, Verb
+from authz.model.tool import SideEffect
+
+
+class Effect(StrEnum):
+    """What the runtime may do. The meet is deny > require_approval > allow."""
+
+    ALLOW = "allow"
+    REQUIRE_APPROVAL = "require_approval"
+    DENY = "deny"
+
+
+_STRICTNESS = {Effect.ALLOW: 0, Effect.REQUIRE_APPROVAL: 1, Effect.DENY: 2}
+
+
+def strictest(effects: "tuple[Effect, ...] | list[Effect]") -> Effect:
+    """The meet. Nothing to meet over is a deny: empty means refuse."""
+    return max(effects, key=_STRICTNESS.__getitem__) if effects else Effect.DENY
+
+
+class Stage(StrEnum):
+    """The stage of spec section 2 that settled an effect."""
+
+    TOOL = "tool"
+    SCHEMA = "schema"
+    CANONICAL = "canonical"
+    OPERATION = "operation"
+    CAPABILITY = "capability"
+    POLICY = "policy"
+    APPROVAL = "approval"
+    RESERVATION = "reservation"
+
+
+class Code(StrEnum):
+    """Machine codes of decisions. Closed: clients may switch on them."""
+
+    TOOL_UNKNOWN = "tool.unknown"
+    TOOL_CHANGED = "tool.changed"
+    TOOL_DIGEST_REQUIRED = "tool.digest_required"
+    SCHEMA_INVALID = "schema.invalid"
+    CANONICAL_REFUSED = "canonical.refused"
+    OPERATION_IDS_REQUIRED = "operation.ids_required"
+    OPERATION_CONFLICT = "operation.conflict"
+    OPERATION_EXPIRED = "operation.expired"
+    CAPABILITY_UNVERIFIED = "capability.unverified"
+    POLICY_PERMIT = "policy.permit"
+    POLICY_FORBID = "policy.forbid"
+    POLICY_NO_MATCH = "policy.no_match"
+    POLICY_ERROR = "policy.error"
+    APPROVAL_REQUIRED = "approval.required"
+    APPROVAL_REQUESTED = "approval.requested"
+
+
+class Next(StrEnum):
+    """What may be tried after a refusal."""
+
+    CHANGE_ARGUMENTS = "change_arguments"
+    REQUEST_APPROVAL = "request_approval"
+    WAIT = "wait"
+    QUERY_STATUS = "query_status"
+    ESCALATE = "escalate"
+    STOP = "stop"
+
+
+class RuleKind(StrEnum):
+    """What a rule does when it matches. `ask` is a forbid tagged `@requires("approval")`."""
+
+    PERMIT = "permit"
+    FORBID = "forbid"
+    ASK = "ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMatch:
+    """A rule that determined an effect, by the name that its author gave it."""
+
+    rule: str
+    kind: RuleKind
+    file: str | None = None
+    line: int | None = None
+    reason: str = ""
+    terms: AskTerms | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentError:
+    """One fault of the arguments, in words that a model can act on."""
+
+    pointer: str
+    found: str
+    """The JSON type found there."""
+    expected: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One canonical (verb, resource, scope) that the call would exercise."""
+
+    verb: Verb
+    resource: Resource
+    scope: Scope
+    authority: Authority
+    argument: str
+    """JSON Pointer of the argument that names the resource; empty where none does."""
+    role: str = ""
+    resolved: bool = False
+    """True when the executor's file system confirmed where the resource really lies."""
+    identity: tuple[int, int] | None = None
+    """(device, inode) of the `resolved` claim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessVerdict:
+    """What policy says of one access, over every agent of the chain."""
+
+    access: Access
+    effect: Effect
+    code: Code
+    rules: tuple[RuleMatch, ...] = ()
+    overruled: tuple[RuleMatch, ...] = ()
+    """Permits that an asking rule outranked. Recorded, never on the wire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A stage's typed no: it denies the call and names its stage."""
+
+    stage: Stage
+    code: Code
+    message: str
+    next: tuple[Next, ...] = (Next.STOP,)
+    retry_unchanged: bool = False
+    matched: tuple[RuleMatch, ...] = ()
+    errors: tuple[ArgumentError, ...] = ()
+    internal: str = ""
+    """For the record only: what the caller must not learn (why a tool is hidden)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to execute and settle an allowed operation until it ends."""
+
+    token: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The whole answer to one call. What is unknown because a stage ended early is `None`."""
+
+    decision_id: str
+    effect: Effect
+    stage: Stage
+    code: Code
+    policy_version: str
+    request_digest: str
+    matched: tuple[RuleMatch, ...] = ()
+    overruled: tuple[RuleMatch, ...] = ()
+    message: str = ""
+    next: tuple[Next, ...] = ()
+    retry_unchanged: bool = False
+    errors: tuple[ArgumentError, ...] = ()
+    internal: str = ""
+    authority: Authority | None = None
+    side_effect: SideEffect | None = None
+    verdicts: tuple[AccessVerdict, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    arguments: Mapping[str, Any] | None = None
+    fingerprint: str | None = None
+    descriptor_digest: str | None = None
+    expires_at_ms: int | None = None
+    idempotency_key: str | None = None
+    lease: Lease | None = None
+    obligations: tuple[str, ...] = ()
+    repeated: bool = False
+    """An unchanged repeat of a call that was allowed: the first decision, not a second permission."""
+    exposes: frozenset[str] = field(default_factory=frozenset)
+    """Labels that the session is exposed to once the call has run."""

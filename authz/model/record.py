@@ -1,0 +1,85 @@
+"""The decision log's records (spec section 10)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EventType(StrEnum):
+    """What a record says happened."""
+
+    DECISION_MADE = "decision.made"
+    DECISION_REPEATED = "decision.repeated"
+    REQUEST_REFUSED = "request.refused"
+    """A known caller's request was refused before a decision (stages 0 and 1)."""
+    BUNDLE_LOADED = "bundle.loaded"
+    SERVICE_STARTED = "service.started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A record before it has its place in the log.
+
+    `body` is the JSON text of the record's members other than the envelope that the writer adds
+    (schema, writer, sequence, previous hash, recorded time). The other fields are what searches
+    select by; each repeats a member of `body`, and verification checks that they agree.
+    """
+
+    type: EventType
+    tenant: str
+    occurred_at_ms: int
+    body: bytes
+    decision_id: str = ""
+    trace_id: str = ""
+    agent: str = ""
+    user: str = ""
+    tool: str = ""
+    """`server/name`."""
+    effect: str = ""
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """Where a record now stands, durably."""
+
+    writer: str
+    sequence: int
+    recorded_at_ms: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """The operation moved between the decision and its commit: nothing was written."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """A record as it stands in the log. `text` is the exact text that was hashed."""
+
+    writer: str
+    sequence: int
+    recorded_at_ms: int
+    hash: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery:
+    """A search in one tenant's records. Empty fields do not restrict; times are in ms, UTC."""
+
+    tenant: str
+    trace_id: str = ""
+    agent: str = ""
+    user: str = ""
+    tool: str = ""
+    rule: str = ""
+    effect: str = ""
+    type: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    limit: int = 50
+    before: tuple[int, str, int] | None = None
+    """Continue after this record (recorded time, writer, sequence), newest first."""

@@ -1,0 +1,167 @@
+"""Decides calls: stage 0's binding, facts for the core, and stage 10's commit (spec section 2)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from authz.core.claims import check_subject
+from authz.core.decide import Facts, Outcome, decide
+from authz.core.fingerprint import operation_key, session_key
+from authz.core.record import decision_event, refusal_event
+from authz.core.redact import Redactor
+from authz.core.ruleset import Ruleset
+from authz.errors import AuthzError, Forbidden, StoreUnavailable
+from authz.model.call import Call
+from authz.model.caller import Caller
+from authz.model.decision import Decision, Effect, Stage
+from authz.model.operation import OperationRecord, OperationState, OperationWrite
+from authz.model.record import Committed, Conflict
+from authz.ports import Clock, CommitUnit, ExposureWrite, IdSource, Ledger, Observer
+
+MAX_ATTEMPTS: Final = 8
+"""How often a decision is made again because its operation moved under it, before a 503."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A decision whose record is durable."""
+
+    decision: Decision
+    committed: Committed
+
+
+class DecisionService:
+    """Answers calls. No answer leaves before its record is on disk."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        rulesets: Mapping[str, Ruleset],
+        clock: Clock,
+        ids: IdSource,
+        observer: Observer,
+        operation_secret: bytes,
+        redactor: Redactor,
+        ttl_ms: int,
+    ) -> None:
+        self._ledger = ledger
+        self._rulesets = rulesets
+        self._clock = clock
+        self._ids = ids
+        self._observer = observer
+        self._secret = operation_secret
+        self._redactor = redactor
+        self._ttl_ms = ttl_ms
+
+    async def decide(self, call: Call, caller: Caller) -> Answer:
+        """Decide one call and record it.
+
+        Raises `Forbidden` when the credential may not assert the subject (stage 0) and
+        `StoreUnavailable` when the record cannot be made durable; then no decision was made.
+        """
+        refused = check_subject(call, caller.profile)
+        if refused is not None:
+            raise Forbidden(refused, code="subject.not_bound", pointer="/subject")
+        ruleset = self._rulesets[caller.tenant]
+        key = operation_key(caller.tenant, call)
+        session = session_key(caller.tenant, call)
+        for _ in range(MAX_ATTEMPTS):
+            operation = await self._ledger.find_operation(key) if key is not None else None
+            exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
+            now_ms = self._clock.now_ms()
+            facts = Facts(
+                caller=caller,
+                ruleset=ruleset,
+                now_ms=now_ms,
+                decision_id=self._ids.new_id(),
+                operation=operation,
+                exposed=exposed,
+                approvals=(),
+                secret=self._secret,
+                ttl_ms=self._ttl_ms,
+            )
+            outcome = decide(call, facts)
+            decision = outcome.decision
+            event = decision_event(call, outcome, caller, ruleset, self._redactor, now_ms)
+            committed = await self._ledger.commit(
+                CommitUnit(
+                    event=event,
+                    operation=_operation_write(key, call, caller, outcome, operation),
+                    exposure=_exposure_write(session, call, decision, exposed),
+                )
+            )
+            if isinstance(committed, Conflict):
+                continue
+            self._observer.decided(decision)
+            return Answer(decision=decision, committed=committed)
+        raise StoreUnavailable(
+            "the operation kept changing while it was decided; send the call again", code="store.contended"
+        )
+
+    async def decide_all(self, calls: Sequence[Call], caller: Caller) -> list[Answer]:
+        """Decide calls in order, each with its own record; a later one sees what earlier ones did.
+
+        Every subject is bound before the first call is decided, so that a refusal decides nothing.
+        """
+        for index, call in enumerate(calls):
+            refused = check_subject(call, caller.profile)
+            if refused is not None:
+                raise Forbidden(refused, code="subject.not_bound", pointer=f"/calls/{index}/subject")
+        return [await self.decide(call, caller) for call in calls]
+
+    async def record_refusal(self, caller: Caller, error: AuthzError, status: int) -> None:
+        """Record that a known caller's request was refused before a decision."""
+        await self._ledger.commit(
+            CommitUnit(
+                event=refusal_event(
+                    caller=caller,
+                    code=error.code,
+                    message=error.message,
+                    pointer=error.pointer,
+                    status=status,
+                    now_ms=self._clock.now_ms(),
+                )
+            )
+        )
+
+
+_STATES: Final = {
+    Effect.ALLOW: OperationState.RESERVED,
+    Effect.REQUIRE_APPROVAL: OperationState.WAITING,
+    Effect.DENY: OperationState.REFUSED,
+}
+
+
+def _operation_write(
+    key: str | None, call: Call, caller: Caller, outcome: Outcome, operation: OperationRecord | None
+) -> OperationWrite | None:
+    """What the decision does to the operation; `None` when it leaves it as it is."""
+    decision = outcome.decision
+    if key is None or call.dry_run or decision.repeated or decision.fingerprint is None:
+        return None
+    if decision.stage is Stage.OPERATION:
+        return None
+    # A permission that was given stays on record, whatever is answered later: forgetting it would
+    # let the same call be allowed a second time.
+    given = operation is not None and operation.state is OperationState.RESERVED
+    if given and decision.effect is not Effect.ALLOW:
+        return None
+    return OperationWrite(
+        tenant=caller.tenant,
+        key=key,
+        fingerprint=decision.fingerprint,
+        state=_STATES[decision.effect],
+        decision_id=decision.decision_id,
+        expires_at_ms=decision.expires_at_ms or 0 if decision.effect is Effect.ALLOW else 0,
+        expected_version=operation.version if operation is not None else None,
+    )
+
+
+def _exposure_write(
+    session: str | None, call: Call, decision: Decision, exposed: frozenset[str]
+) -> ExposureWrite | None:
+    if session is None or call.dry_run or decision.effect is not Effect.ALLOW:
+        return None
+    added = decision.exposes - exposed
+    return ExposureWrite(session_key=session, labels=added) if added else None

@@ -1,0 +1,197 @@
+"""API keys: made once, shown once, stored as a SHA-256 digest only.
+
+The keys hold 256 random bits, so a plain digest cannot be guessed back; a slow hash would only slow
+down every request.
+"""
+
+import contextlib
+import hashlib
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ClauseElement, insert, select, update
+
+from authz.errors import ConfigError, NotFound
+from authz.store.sqlite_connection import bind, open_database, open_read_only, unavailable
+from authz.store.tables import API_KEYS
+
+ROLES = frozenset({"decide", "issue", "approve", "policy", "audit"})
+KEY_PREFIX = "azk_"
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key as the store lists it. The key itself is not known to anyone but its holder."""
+
+    key_id: str
+    tenant: str
+    name: str
+    roles: frozenset[str]
+    profile: str
+    dev: bool
+    created_at_ms: int
+    revoked_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedApiKey:
+    """A new key. `secret` is what the caller presents; it is shown now or never."""
+
+    key_id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"CreatedApiKey(key_id={self.key_id!r}, secret=…)"
+
+
+def digest_api_key(secret: str) -> str:
+    """What the store knows a presented key by: SHA-256 as hex."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def create_api_key(
+    database: Path,
+    *,
+    name: str,
+    roles: Iterable[str],
+    profile: str,
+    now_ms: int,
+    tenant: str = "default",
+    dev: bool = False,
+) -> CreatedApiKey:
+    """Make a key and store its digest. Raises `ConfigError` for what it may not be, `StoreUnavailable`."""
+    wanted = frozenset(roles)
+    check_key(name=name, roles=wanted, profile=profile, tenant=tenant, dev=dev)
+    secret = KEY_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    key_id = secrets.token_hex(6)
+    values = {
+        "key_id": key_id,
+        "tenant": tenant,
+        "name": name,
+        "key_digest": digest_api_key(secret),
+        "roles": ",".join(sorted(wanted)),
+        "profile": profile,
+        "dev": dev,
+        "created_at_ms": now_ms,
+        "revoked_at_ms": None,
+    }
+    with _opened(open_database(database)) as connection:
+        _run(connection, insert(API_KEYS).values(values))
+    return CreatedApiKey(key_id=key_id, secret=secret)
+
+
+def replace_dev_key(
+    database: Path, *, key_digest: str, roles: Iterable[str], profile: str, tenant: str, now_ms: int
+) -> None:
+    """Make the key of that digest the tenant's only dev key: those of earlier runs are revoked."""
+    wanted = frozenset(roles)
+    check_key(name="dev", roles=wanted, profile=profile, tenant=tenant, dev=True)
+    values = {
+        "key_id": secrets.token_hex(6),
+        "tenant": tenant,
+        "name": "dev",
+        "key_digest": key_digest,
+        "roles": ",".join(sorted(wanted)),
+        "profile": profile,
+        "dev": True,
+        "created_at_ms": now_ms,
+        "revoked_at_ms": None,
+    }
+    others = (
+        update(API_KEYS)
+        .where(API_KEYS.c.dev.is_(True), API_KEYS.c.revoked_at_ms.is_(None), API_KEYS.c.tenant == tenant)
+        .values(revoked_at_ms=now_ms)
+    )
+    known = select(API_KEYS.c.dev, API_KEYS.c.tenant).where(API_KEYS.c.key_digest == key_digest)
+    with _opened(open_database(database)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            found = _run(connection, known).fetchone()
+            if found is not None and not (found[0] and found[1] == tenant):
+                raise ConfigError("the dev key is already the key of another caller; choose another")
+            _run(connection, others)
+            if found is None:
+                _run(connection, insert(API_KEYS).values(values))
+            else:
+                renewed = {name: values[name] for name in ("roles", "profile", "revoked_at_ms")}
+                _run(connection, update(API_KEYS).where(API_KEYS.c.key_digest == key_digest).values(renewed))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def check_key(*, name: str, roles: frozenset[str], profile: str, tenant: str, dev: bool) -> None:
+    """Refuse (`ConfigError`) a key without a name, with no or unknown roles, or a dev key that approves."""
+    for word, value in (("name", name), ("profile", profile), ("tenant", tenant)):
+        if not value or not value.isprintable():
+            raise ConfigError(f"the {word} of a key must be printable text that is not empty")
+    if not roles:
+        raise ConfigError("a key needs at least one role")
+    if unknown := sorted(roles - ROLES):
+        raise ConfigError(f"`{unknown[0]}` is not a role; choose from {', '.join(sorted(ROLES))}")
+    if dev and "approve" in roles:
+        raise ConfigError("a dev key never approves (it stands in for agents and runtimes)")
+
+
+def list_api_keys(database: Path, *, tenant: str | None = None) -> Sequence[ApiKey]:
+    """All keys, also revoked ones, oldest first; of one tenant when given. Raises `StoreUnavailable`."""
+    statement = select(API_KEYS).order_by(API_KEYS.c.created_at_ms, API_KEYS.c.key_id)
+    if tenant is not None:
+        statement = statement.where(API_KEYS.c.tenant == tenant)
+    with _opened(open_read_only(database)) as connection:
+        rows = _run(connection, statement).fetchall()
+    return [_read_key(row) for row in rows]
+
+
+def revoke_api_key(database: Path, key_id: str, *, now_ms: int, tenant: str | None = None) -> None:
+    """Revoke a key; revoking it again changes nothing. Raises `NotFound`, `StoreUnavailable`.
+
+    Running servers notice within one second.
+    """
+    known = select(API_KEYS.c.key_id).where(API_KEYS.c.key_id == key_id)
+    if tenant is not None:
+        known = known.where(API_KEYS.c.tenant == tenant)
+    revoke = (
+        update(API_KEYS)
+        .where(API_KEYS.c.key_id.in_(known))
+        .where(API_KEYS.c.revoked_at_ms.is_(None))
+        .values(revoked_at_ms=now_ms)
+    )
+    with _opened(open_database(database)) as connection:
+        if _run(connection, known).fetchone() is None:
+            raise NotFound(f"there is no key `{key_id}`; `authz keys list` shows them")
+        _run(connection, revoke)
+
+
+def _read_key(row: tuple[Any, ...]) -> ApiKey:
+    values = dict(zip(API_KEYS.columns.keys(), row, strict=True))
+    return ApiKey(
+        key_id=values["key_id"],
+        tenant=values["tenant"],
+        name=values["name"],
+        roles=frozenset(filter(None, values["roles"].split(","))),
+        profile=values["profile"],
+        dev=bool(values["dev"]),
+        created_at_ms=values["created_at_ms"],
+        revoked_at_ms=values["revoked_at_ms"],
+    )
+
+
+@contextlib.contextmanager
+def _opened(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    try:
+        yield connection
+    except sqlite3.Error as fault:
+        raise unavailable(fault, "managing keys") from fault
+    finally:
+        connection.close()
+
+
+def _run(connection: sqlite3.Connection, statement: ClauseElement) -> sqlite3.Cursor:
+    return connection.execute(*bind(statement))

@@ -1,0 +1,312 @@
+"""What one commit writes, in which order, and how the hash chain goes on. Knows no driver.
+
+The engine owns one connection of one writer and is used by one thread. The end of the chain is kept in
+memory only while it is known to be durable: after any failure it is read again from the store before
+the next record is written, so a failed commit can neither leave a gap nor fork the chain.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from authz.core.log_chain import check_record_hash, encode_rules, frame_record, genesis_hash, record_hash
+from authz.core.log_checkpoint import (
+    CHECKPOINT_TYPE,
+    GENESIS_CHECKPOINT,
+    LogHead,
+    Signer,
+    checkpoint_hash,
+    checkpoint_payload,
+    format_head,
+    unverified_heads,
+)
+from authz.errors import AuthzError, LogCorrupt, StoreUnavailable
+from authz.model.operation import OperationWrite
+from authz.model.record import Committed, Conflict
+from authz.ports import Clock, CommitUnit
+from authz.store.statements import Statements
+
+SqlValue = str | int | None
+SqlRow = tuple[SqlValue, ...]
+
+
+class WriteConnection(Protocol):
+    """The little that a commit needs of a database. Every method raises `StoreUnavailable` on failure."""
+
+    def begin(self) -> None:
+        """Start a transaction that no other writer can interleave with."""
+        ...
+
+    def commit(self) -> None:
+        """Make the transaction durable. When this returns, losing power loses nothing of it."""
+        ...
+
+    def rollback(self) -> None:
+        """Leave no transaction open, whatever state the connection is in. Does not raise."""
+        ...
+
+    def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
+        """Run one statement; the number of rows that it wrote."""
+        ...
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
+        """Run one statement for each of `rows`."""
+        ...
+
+    def fetch_one(self, sql: str, parameters: Sequence[SqlValue] = ()) -> SqlRow | None:
+        """The first row."""
+        ...
+
+    def fetch_all(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[SqlRow]:
+        """All rows."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """Where the chain durably ends. `checkpointed` is the last sequence that a checkpoint covers."""
+
+    sequence: int
+    hash: str
+    checkpointed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCheckpoint:
+    """A checkpoint that is now durable. `head` is the HEAD text to keep outside."""
+
+    number: int
+    head: str
+    hash: str
+
+
+class CommitEngine:
+    """Writes batches of units and signed checkpoints through one connection."""
+
+    def __init__(
+        self, connection: WriteConnection, statements: Statements, *, writer: str, clock: Clock
+    ) -> None:
+        self._connection = connection
+        self._sql = statements
+        self._writer = writer
+        self._clock = clock
+        self._tail: Tail | None = None
+        self._seen = 0
+        """The highest sequence that was ever acknowledged: a store that falls behind it lost records."""
+
+    @property
+    def records_since_checkpoint(self) -> int:
+        """Durable records that no checkpoint covers yet; 0 while the end of the chain is not known."""
+        return 0 if self._tail is None else self._tail.sequence - self._tail.checkpointed
+
+    def load(self) -> Tail:
+        """Read the end of the chain and check it. Raises `LogCorrupt`, `StoreUnavailable`."""
+        try:
+            self._connection.begin()
+            self._connection.execute(self._sql.insert_head, (self._writer, 0, genesis_hash(self._writer)))
+            tail = self._check_tail()
+            self._connection.commit()
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._tail, self._seen = tail, tail.sequence
+        return tail
+
+    def commit_batch(self, units: Sequence[CommitUnit]) -> list[Committed | Conflict]:
+        """Write all units in one transaction; a unit whose operation moved is left out whole.
+
+        Raises `StoreUnavailable`: then nothing of any unit was acknowledged, and none may be answered.
+        """
+        with self._transaction() as tail:
+            outcomes, moved = self._write(units, tail)
+        self._tail, self._seen = moved, moved.sequence
+        return outcomes
+
+    def write_checkpoint(self, signer: Signer) -> WrittenCheckpoint | None:
+        """Sign and store the heads of all writers; `None` when nothing is new.
+
+        Raises `StoreUnavailable`, also when the signer fails; the records are durable either way.
+        """
+        tail = self._tail
+        if tail is None or tail.sequence == tail.checkpointed:
+            return None
+        with self._transaction() as tail:
+            written = self._sign_heads(tail, signer)
+        self._tail = Tail(sequence=tail.sequence, hash=tail.hash, checkpointed=tail.sequence)
+        return written
+
+    def probe(self) -> None:
+        """Commit a write that changes nothing. Raises `StoreUnavailable` when a record could not be."""
+        with self._transaction() as tail:
+            self._move_head(tail, tail.sequence, tail.hash)
+
+    def close(self) -> None:
+        """Release the connection. The engine cannot be used afterwards."""
+        self._tail = None
+        self._connection.close()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Tail]:
+        """A transaction at the end of the chain, durable when the block is left without a fault."""
+        try:
+            tail = self._tail if self._tail is not None else self.load()
+            self._connection.begin()
+            yield tail
+            self._connection.commit()
+        except BaseException as fault:
+            # What is durable is not known after a failed COMMIT, so nothing is assumed about it.
+            self._tail = None
+            self._connection.rollback()
+            if isinstance(fault, Exception):
+                raise _as_unavailable(fault) from fault
+            raise
+
+    def _write(self, units: Sequence[CommitUnit], tail: Tail) -> tuple[list[Committed | Conflict], Tail]:
+        recorded_at_ms = self._clock.now_ms()
+        sequence, previous = tail.sequence, tail.hash
+        outcomes: list[Committed | Conflict] = []
+        events: list[Sequence[SqlValue]] = []
+        exposures: list[Sequence[SqlValue]] = []
+        for unit in units:
+            # The compare-and-set comes first: when it fails, nothing of the unit has been written.
+            if unit.operation is not None and not self._move_operation(unit.operation):
+                outcomes.append(Conflict(key=unit.operation.key))
+                continue
+            sequence += 1
+            text = frame_record(
+                unit.event,
+                writer=self._writer,
+                sequence=sequence,
+                previous=previous,
+                recorded_at_ms=recorded_at_ms,
+            )
+            previous = record_hash(previous, text)
+            events.append(event_row(unit, self._writer, sequence, recorded_at_ms, text, previous))
+            if unit.exposure is not None:
+                key = unit.exposure.session_key
+                exposures += [(key, label) for label in sorted(unit.exposure.labels)]
+            committed = Committed(
+                writer=self._writer, sequence=sequence, recorded_at_ms=recorded_at_ms, hash=previous
+            )
+            outcomes.append(committed)
+        if exposures:
+            self._connection.execute_many(self._sql.insert_exposure, exposures)
+        if events:
+            self._connection.execute_many(self._sql.insert_event, events)
+            self._move_head(tail, sequence, previous)
+        return outcomes, Tail(sequence=sequence, hash=previous, checkpointed=tail.checkpointed)
+
+    def _move_operation(self, write: OperationWrite) -> bool:
+        state = str(write.state)
+        if write.expected_version is None:
+            values: Sequence[SqlValue] = (
+                *(write.key, write.tenant, write.fingerprint, state, write.decision_id),
+                *(write.expires_at_ms, 1),
+            )
+            return self._connection.execute(self._sql.insert_operation, values) == 1
+        values = (
+            *(write.fingerprint, state, write.decision_id, write.expires_at_ms, write.expected_version + 1),
+            *(write.key, write.tenant, write.expected_version),
+        )
+        return self._connection.execute(self._sql.move_operation, values) == 1
+
+    def _move_head(self, tail: Tail, sequence: int, last_hash: str) -> None:
+        # By compare-and-set, so that a second process on the same chain fails instead of forking it.
+        values = (sequence, last_hash, self._writer, tail.sequence, tail.hash)
+        if self._connection.execute(self._sql.move_head, values) != 1:
+            raise LogCorrupt("the stored head of the log is not where this process left it")
+
+    def _check_tail(self) -> Tail:
+        """What the store says of this chain, checked against itself and the newest checkpoint."""
+        head = self._connection.fetch_one(self._sql.select_head, (self._writer,))
+        last = self._connection.fetch_one(self._sql.select_last_sequence, (self._writer,))
+        if head is None or head[0] != (0 if last is None else last[0]):
+            raise LogCorrupt(_corrupt("its last record is not the one that its stored head names"))
+        sequence, head_hash = _integer(head[0]), str(head[1])
+        if sequence < self._seen:
+            raise LogCorrupt(_corrupt(f"it ends before record {self._seen}, which was acknowledged"))
+        if sequence == 0 and head_hash != genesis_hash(self._writer):
+            raise LogCorrupt(_corrupt("its stored head is not how a log begins"))
+        if sequence > 0:
+            self._check_record(sequence, head_hash)
+        return Tail(sequence=sequence, hash=head_hash, checkpointed=self._check_checkpoint(sequence))
+
+    def _check_record(self, sequence: int, expected_hash: str) -> None:
+        row = self._connection.fetch_one(self._sql.select_event, (self._writer, sequence))
+        if row is None or row[1] != expected_hash:
+            raise LogCorrupt(
+                _corrupt(f"record {sequence} is gone or another than its head or checkpoint says")
+            )
+        try:
+            check_record_hash(str(row[0]), expected_hash)
+        except ValueError as fault:
+            raise LogCorrupt(_corrupt(f"record {sequence} was changed")) from fault
+
+    def _check_checkpoint(self, sequence: int) -> int:
+        """The last sequence of this writer that the newest checkpoint covers."""
+        row = self._connection.fetch_one(self._sql.select_checkpoint)
+        if row is None:
+            return 0
+        try:
+            heads = unverified_heads(str(row[2]))
+        except ValueError as fault:
+            raise LogCorrupt(_corrupt("its newest checkpoint is malformed")) from fault
+        own = next((head for head in heads if head.writer == self._writer), None)
+        if own is None:
+            return 0
+        if own.sequence > sequence:
+            raise LogCorrupt(_corrupt(f"it ends before record {own.sequence}, which a checkpoint names"))
+        self._check_record(own.sequence, own.hash)
+        return own.sequence
+
+    def _sign_heads(self, tail: Tail, signer: Signer) -> WrittenCheckpoint:
+        rows = self._connection.fetch_all(self._sql.select_heads)
+        stored = [LogHead(writer=str(row[0]), sequence=_integer(row[1]), hash=str(row[2])) for row in rows]
+        heads = [head for head in stored if head.sequence > 0]
+        # Never sign what this process does not itself know to be the end of its chain.
+        if LogHead(writer=self._writer, sequence=tail.sequence, hash=tail.hash) not in heads:
+            raise LogCorrupt("the stored head of the log is not where this process left it")
+        last = self._connection.fetch_one(self._sql.select_checkpoint)
+        number = 1 if last is None else _integer(last[0]) + 1
+        previous = GENESIS_CHECKPOINT if last is None else str(last[1])
+        at_ms = self._clock.now_ms()
+        payload = checkpoint_payload(number=number, previous=previous, heads=heads, at_ms=at_ms)
+        token = signer.sign({"typ": CHECKPOINT_TYPE}, payload)
+        token_hash = checkpoint_hash(token)
+        self._connection.execute(self._sql.insert_checkpoint, (number, at_ms, token, token_hash))
+        return WrittenCheckpoint(number=number, head=format_head(heads), hash=token_hash)
+
+
+def event_row(
+    unit: CommitUnit, writer: str, sequence: int, recorded_at_ms: int, text: str, text_hash: str
+) -> Sequence[SqlValue]:
+    """The columns of `events`, in table order."""
+    event = unit.event
+    return (
+        *(writer, sequence, event.tenant, str(event.type), event.decision_id, event.trace_id),
+        *(event.agent, event.user, event.tool, event.effect, encode_rules(event.rules)),
+        *(recorded_at_ms, event.occurred_at_ms, text, text_hash),
+    )
+
+
+def _as_unavailable(fault: Exception) -> StoreUnavailable:
+    if isinstance(fault, StoreUnavailable):
+        return fault
+    if isinstance(fault, AuthzError):
+        return StoreUnavailable(fault.message, code=fault.code)
+    return StoreUnavailable("the durable store did not take the record")
+
+
+def _corrupt(what: str) -> str:
+    return f"the decision log cannot be continued: {what}; run `authz log verify`"
+
+
+def _integer(value: SqlValue) -> int:
+    if type(value) is not int:
+        raise LogCorrupt(_corrupt("a sequence is not a number"))
+    return value

@@ -1,0 +1,259 @@
+"""Group commit: one thread writes, and whatever waits meanwhile shares its next transaction.
+
+Nothing is answered before the COMMIT that covers it has returned. The queue is bounded, so an overload
+refuses instead of growing; a thread that died refuses everything.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from authz.core.log_chain import check_event
+from authz.core.log_checkpoint import Signer
+from authz.errors import StoreUnavailable
+from authz.model.record import Committed, Conflict
+from authz.ports import CommitUnit
+from authz.store.commit_engine import CommitEngine
+
+Outcome = Committed | Conflict | StoreUnavailable
+
+_log = logging.getLogger("authz.log")
+_LAST_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLimits:
+    """How much may wait, how much one transaction takes, and when a checkpoint is due."""
+
+    max_waiting: int = 4096
+    """Units that may wait for a transaction; one more is refused as `store.overloaded`."""
+    max_batch: int = 256
+    checkpoint_records: int = 1000
+    checkpoint_seconds: float = 5.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    unit: CommitUnit
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Committed | Conflict]
+
+
+class GroupCommitter:
+    """Queues units from any number of event loops to one writer thread."""
+
+    def __init__(
+        self,
+        engine: CommitEngine,
+        signer: Signer,
+        limits: CommitLimits,
+        *,
+        after_batch: Callable[[int], None] = lambda records: None,
+    ) -> None:
+        """`engine` must be loaded. `after_batch` is told how many units each transaction took."""
+        self._engine = engine
+        self._signer = signer
+        self._limits = limits
+        self._after_batch = after_batch
+        self._waiting: deque[_Waiting] = deque()
+        self._probes: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]] = []
+        self._condition = threading.Condition()
+        self._closed: StoreUnavailable | None = None
+        self._last_checkpoint = time.monotonic()
+        self._last_commit_failed = False
+        self._thread = threading.Thread(target=self._run, name="authz-log-writer", daemon=True)
+        self._thread.start()
+
+    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+        """Durably write `unit`; see `authz.ports.Ledger.commit`."""
+        check_unit(unit)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Committed | Conflict] = loop.create_future()
+        with self._condition:
+            if self._closed is not None:
+                raise StoreUnavailable(self._closed.message, code=self._closed.code)
+            if len(self._waiting) >= self._limits.max_waiting:
+                raise StoreUnavailable("too many decisions wait for the store", code="store.overloaded")
+            self._waiting.append(_Waiting(unit, loop, future))
+            self._condition.notify()
+        return await future
+
+    @property
+    def takes_commits(self) -> bool:
+        """False once closed, and after a batch that the store did not take, until one succeeds."""
+        return self._closed is None and not self._last_commit_failed
+
+    async def is_ready(self) -> bool:
+        """Whether a record could be committed now, found out by committing a write that changes nothing."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        with self._condition:
+            if self._closed is not None or len(self._waiting) >= self._limits.max_waiting:
+                return False
+            self._probes.append((loop, future))
+            self._condition.notify()
+        return await future
+
+    def close(self) -> None:
+        """Write what waits and a last checkpoint, then stop. Blocks; call it off the event loop."""
+        with self._condition:
+            if self._closed is None:
+                self._closed = StoreUnavailable("the store is closed", code="store.closed")
+            self._condition.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        batch: list[_Waiting] = []
+        try:
+            while True:
+                batch = self._take()
+                if batch:
+                    self._commit(batch)
+                    batch = []
+                elif self._closed is not None:
+                    break
+                self._answer_probes()
+                if self._is_checkpoint_due():
+                    self._checkpoint()
+            self._checkpoint()
+        except BaseException:
+            _log.critical("the log writer stopped; every later commit is refused", exc_info=True)
+            raise
+        finally:
+            self._stop(batch)
+
+    def _stop(self, batch: list[_Waiting]) -> None:
+        """Refuse whatever still waits, also when the thread died of a fault."""
+        stopped = StoreUnavailable("the log writer has stopped", code="store.closed")
+        with self._condition:
+            self._closed = self._closed or stopped
+            left = batch + list(self._waiting)
+            self._waiting.clear()
+            probes, self._probes = self._probes, []
+        _resolve(left, [stopped] * len(left))
+        _resolve_probes(probes, is_ready=False)
+        self._engine.close()
+
+    def _take(self) -> list[_Waiting]:
+        """The next batch; empty when only a checkpoint or a probe is due, or all is drained at the end."""
+        with self._condition:
+            while not self._waiting and not self._probes and self._closed is None:
+                remaining = self._seconds_to_checkpoint()
+                if remaining is not None and remaining <= 0:
+                    break
+                self._condition.wait(remaining)
+            count = min(len(self._waiting), self._limits.max_batch)
+            return [self._waiting.popleft() for _ in range(count)]
+
+    def _commit(self, batch: list[_Waiting]) -> None:
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = self._engine.commit_batch([waiting.unit for waiting in batch])
+            self._last_commit_failed = False
+        except StoreUnavailable as fault:
+            self._last_commit_failed = True
+            _log.error("the store did not take a batch", exc_info=fault, extra={"units": len(batch)})
+            outcomes = [StoreUnavailable(fault.message, code=fault.code) for _ in batch]
+        _resolve(batch, outcomes)
+        self._after_batch(len(batch))
+
+    def _answer_probes(self) -> None:
+        with self._condition:
+            probes, self._probes = self._probes, []
+        if not probes:
+            return
+        try:
+            self._engine.probe()
+        except StoreUnavailable as fault:
+            _log.warning("the store does not take records", exc_info=fault)
+            _resolve_probes(probes, is_ready=False)
+        else:
+            _resolve_probes(probes, is_ready=True)
+
+    def _seconds_to_checkpoint(self) -> float | None:
+        if self._engine.records_since_checkpoint == 0:
+            return None
+        return self._last_checkpoint + self._limits.checkpoint_seconds - time.monotonic()
+
+    def _is_checkpoint_due(self) -> bool:
+        remaining = self._seconds_to_checkpoint()
+        if remaining is None:
+            return False
+        return remaining <= 0 or self._engine.records_since_checkpoint >= self._limits.checkpoint_records
+
+    def _checkpoint(self) -> None:
+        # A checkpoint that fails is tried again at the next occasion: the records that it would have
+        # covered are durable, and `authz log verify` sees how far the checkpoints reach.
+        self._last_checkpoint = time.monotonic()
+        try:
+            written = self._engine.write_checkpoint(self._signer)
+        except StoreUnavailable:
+            _log.error("a log checkpoint could not be written", exc_info=True)
+            return
+        if written is not None:
+            fields = {"head": written.head, "checkpoint": written.number, "checkpoint_hash": written.hash}
+            _log.info("log checkpoint %d, HEAD %s", written.number, written.head, extra=fields)
+
+
+def check_unit(unit: CommitUnit) -> None:
+    """Refuse a unit that no store could take, before it can fail a batch that others share.
+
+    Raises `StoreUnavailable` (`store.unwritable`): the decision that needs this record is not given.
+    """
+    try:
+        check_event(unit.event)
+        if unit.operation is not None:
+            write = unit.operation
+            texts = (write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
+            "\n".join(texts).encode("utf-8")
+            if not 0 <= write.expires_at_ms <= _LAST_INTEGER:
+                raise ValueError("`expires_at_ms` does not fit")
+            if write.expected_version is not None and not 0 < write.expected_version < _LAST_INTEGER:
+                raise ValueError("`expected_version` does not fit")
+        if unit.exposure is not None:
+            "\n".join((unit.exposure.session_key, *unit.exposure.labels)).encode("utf-8")
+    except (ValueError, TypeError) as fault:
+        raise StoreUnavailable("the record cannot be written", code="store.unwritable") from fault
+
+
+def _resolve(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
+    """Answer each waiter in its own event loop, with one wake-up per loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Outcome]]] = {}
+    for waiting, outcome in zip(batch, outcomes, strict=True):
+        by_loop.setdefault(waiting.loop, []).append((waiting, outcome))
+    for loop, answers in by_loop.items():
+        _call_soon(loop, _answer, answers)
+
+
+def _resolve_probes(
+    probes: Sequence[tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]], *, is_ready: bool
+) -> None:
+    for loop, future in probes:
+        _call_soon(loop, _answer_probe, future, is_ready)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, *arguments)
+    except RuntimeError:
+        # The loop is closed: nobody waits for these answers, and what was written stands.
+        _log.warning("an event loop ended before it was answered")
+
+
+def _answer_probe(future: asyncio.Future[bool], is_ready: bool) -> None:
+    if not future.done():
+        future.set_result(is_ready)
+
+
+def _answer(answers: Sequence[tuple[_Waiting, Outcome]]) -> None:
+    for waiting, outcome in answers:
+        if waiting.future.done():
+            continue  # the caller went away; the record stands
+        if isinstance(outcome, StoreUnavailable):
+            waiting.future.set_exception(outcome)
+        else:
+            waiting.future.set_result(outcome)

@@ -1,0 +1,161 @@
+"""The durable store on SQLite: `authz.ports.Ledger` and `authz.ports.CredentialSource` in one process."""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from authz.core.log_checkpoint import Signer
+from authz.errors import StoreUnavailable
+from authz.model.operation import OperationRecord
+from authz.model.record import Committed, Conflict, EventQuery, StoredEvent
+from authz.ports import Clock, CommitUnit, Credential
+from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
+from authz.store.commit_engine import CommitEngine, WriteConnection
+from authz.store.credential_cache import CredentialCache
+from authz.store.group_commit import CommitLimits, GroupCommitter
+from authz.store.sqlite_connection import STATEMENTS, ProcessLock, SqliteWriteConnection
+from authz.store.sqlite_reads import SqliteReader
+from authz.store.wal_checkpointer import WalCheckpointer
+
+DEFAULT_LIMITS = CommitLimits()
+_READY_CACHE_SECONDS = 1.0
+_READY_TIMEOUT_SECONDS = 2.0
+
+
+class SqliteLedger:
+    """Use `open`. One process at a time; commits of many tasks share transactions."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Clock,
+        signer: Signer,
+        limits: CommitLimits,
+        busy_timeout_ms: int,
+        monotonic: Callable[[], float],
+        wrap_connection: Callable[[WriteConnection], WriteConnection],
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._monotonic = monotonic
+        self._readiness: tuple[bool, float] | None = None
+        self._credentials = CredentialCache(monotonic)
+        with contextlib.ExitStack() as stack:
+            lock = ProcessLock(path)
+            stack.callback(lock.release)
+            connection = wrap_connection(SqliteWriteConnection(path, busy_timeout_ms=busy_timeout_ms))
+            stack.callback(connection.close)
+            # Two readers: a long search must not make a decision's look-ups wait.
+            self._reader = stack.enter_context(contextlib.closing(SqliteReader(path)))
+            self._searcher = stack.enter_context(contextlib.closing(SqliteReader(path)))
+            self.writer = self._reader.writer
+            """Id of this database as a writer of the log."""
+            engine = CommitEngine(connection, STATEMENTS, writer=self.writer, clock=clock)
+            engine.load()
+            wal = stack.enter_context(contextlib.closing(WalCheckpointer(path)))
+            self._committer = GroupCommitter(engine, signer, limits, after_batch=wal.count)
+            stack.callback(self._committer.close)
+            # Closed last to first: the committer drains before anything that it needs goes away.
+            self._resources = stack.pop_all()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        clock: Clock,
+        signer: Signer,
+        limits: CommitLimits = DEFAULT_LIMITS,
+        busy_timeout_ms: int = 5000,
+        monotonic: Callable[[], float] = time.monotonic,
+        wrap_connection: Callable[[WriteConnection], WriteConnection] = lambda connection: connection,
+    ) -> Self:
+        """Open or create the database at `path` and take over as its writer.
+
+        Blocks for some milliseconds. Raises `StoreUnavailable` (`store.locked` when another process
+        writes it) and `LogCorrupt` when the end of the log does not verify. `wrap_connection` lets a
+        caller observe the writer's connection.
+        """
+        return cls(
+            path,
+            clock=clock,
+            signer=signer,
+            limits=limits,
+            busy_timeout_ms=busy_timeout_ms,
+            monotonic=monotonic,
+            wrap_connection=wrap_connection,
+        )
+
+    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+        """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
+        return await self._committer.commit(unit)
+
+    async def find_operation(self, key: str) -> OperationRecord | None:
+        """See `authz.ports.Ledger.find_operation`. Raises `StoreUnavailable`."""
+        return self._reader.find_operation(key)
+
+    async def session_exposure(self, session_key: str) -> frozenset[str]:
+        """See `authz.ports.Ledger.session_exposure`. Raises `StoreUnavailable`."""
+        return self._reader.session_exposure(session_key)
+
+    async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
+        """See `authz.ports.Ledger.search`; in a thread, since it may read much. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._searcher.search, query)
+
+    async def is_ready(self) -> bool:
+        """See `authz.ports.Ledger.is_ready`. Asked of the store at most once a second, whoever asks."""
+        now = self._monotonic()
+        if self._readiness is None or now >= self._readiness[1]:
+            try:
+                async with asyncio.timeout(_READY_TIMEOUT_SECONDS):
+                    is_ready = await self._committer.is_ready()
+                self._reader.session_exposure("")
+            except (StoreUnavailable, TimeoutError):
+                is_ready = False
+            self._readiness = (is_ready, now + _READY_CACHE_SECONDS)
+        return self._readiness[0]
+
+    async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
+        """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""
+        return self._reader.find_event(tenant, decision_id)
+
+    async def find_credential(self, key_digest: str) -> Credential | None:
+        """See `authz.ports.CredentialSource`. Raises `StoreUnavailable`."""
+        return self._credentials.find(key_digest, self._reader.find_credential)
+
+    async def create_api_key(
+        self, *, name: str, roles: Iterable[str], profile: str, tenant: str = "default", dev: bool = False
+    ) -> CreatedApiKey:
+        """See `authz.store.api_keys.create_api_key`."""
+        create = functools.partial(create_api_key, name=name, roles=roles, profile=profile, tenant=tenant)
+        return await asyncio.to_thread(create, self._path, dev=dev, now_ms=self._clock.now_ms())
+
+    async def list_api_keys(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
+        """See `authz.store.api_keys.list_api_keys`."""
+        return await asyncio.to_thread(list_api_keys, self._path, tenant=tenant)
+
+    async def revoke_api_key(self, key_id: str, *, tenant: str | None = None) -> None:
+        """See `authz.store.api_keys.revoke_api_key`; in this process it works at once."""
+        now_ms = self._clock.now_ms()
+        try:
+            await asyncio.to_thread(revoke_api_key, self._path, key_id, now_ms=now_ms, tenant=tenant)
+        finally:
+            self._credentials.invalidate()
+
+    async def close(self) -> None:
+        """Write what waits and a last checkpoint, then release files and lock. May be called twice."""
+        await asyncio.to_thread(self._resources.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,137 @@
+"""Table models of the durable store. They are not wire types: nothing outside `store` sees them.
+
+The indexes on `events` are few on purpose: each is paid for at every commit. Look-ups by decision and by
+trace have their own; every other filter of `EventQuery` scans one tenant's records from the newest back.
+"""
+
+from sqlalchemy import BigInteger, Index, MetaData, Text, text
+from sqlmodel import Field, SQLModel
+
+SCHEMA_VERSION = "1"
+
+
+class _Table(SQLModel):
+    """Keeps these tables out of SQLModel's global metadata, which belongs to nobody."""
+
+    metadata = MetaData()
+
+
+_ONE_TREE = {"sqlite_with_rowid": False}
+"""Small rows with a text key: one page to write instead of a table's and an index's."""
+
+
+def _partial_index(name: str, column: str) -> Index:
+    """Only rows where `column` is not empty. A query must say so too for SQLite to use it."""
+    condition = text(f"{column} <> ''")
+    return Index(name, column, sqlite_where=condition, postgresql_where=condition)
+
+
+class EventRow(_Table, table=True):
+    """One record. `text` is what was hashed; the other columns repeat members of it for searching."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        Index("events_by_time", "tenant", "recorded_at_ms", "writer", "sequence"),
+        _partial_index("events_by_decision", "decision_id"),
+        _partial_index("events_by_trace", "trace_id"),
+    )
+
+    writer: str = Field(sa_type=Text, primary_key=True)
+    sequence: int = Field(sa_type=BigInteger, primary_key=True)
+    tenant: str = Field(sa_type=Text)
+    type: str = Field(sa_type=Text)
+    decision_id: str = Field(sa_type=Text)
+    trace_id: str = Field(sa_type=Text)
+    agent: str = Field(sa_type=Text)
+    user: str = Field(sa_type=Text)
+    tool: str = Field(sa_type=Text)
+    effect: str = Field(sa_type=Text)
+    rules: str = Field(sa_type=Text)
+    """`|a|b|`, see `authz.core.log_chain.encode_rules`."""
+    recorded_at_ms: int = Field(sa_type=BigInteger)
+    occurred_at_ms: int = Field(sa_type=BigInteger)
+    text: str = Field(sa_type=Text)
+    hash: str = Field(sa_type=Text)
+
+
+class LogHeadRow(_Table, table=True):
+    """The last record of a writer, written in the same transaction as that record."""
+
+    __tablename__ = "log_heads"
+    __table_args__ = _ONE_TREE
+
+    writer: str = Field(sa_type=Text, primary_key=True)
+    sequence: int = Field(sa_type=BigInteger)
+    hash: str = Field(sa_type=Text)
+
+
+class LogCheckpointRow(_Table, table=True):
+    """A signed joint checkpoint."""
+
+    __tablename__ = "log_checkpoints"
+
+    number: int = Field(sa_type=BigInteger, primary_key=True)
+    at_ms: int = Field(sa_type=BigInteger)
+    token: str = Field(sa_type=Text)
+    hash: str = Field(sa_type=Text)
+
+
+class OperationRow(_Table, table=True):
+    """Where one logical effect stands."""
+
+    __tablename__ = "operations"
+    __table_args__ = _ONE_TREE
+
+    key: str = Field(sa_type=Text, primary_key=True)
+    tenant: str = Field(sa_type=Text)
+    fingerprint: str = Field(sa_type=Text)
+    state: str = Field(sa_type=Text)
+    decision_id: str = Field(sa_type=Text)
+    expires_at_ms: int = Field(sa_type=BigInteger)
+    version: int = Field(sa_type=BigInteger)
+
+
+class SessionExposureRow(_Table, table=True):
+    """One label that a session was exposed to. Rows are only ever added."""
+
+    __tablename__ = "session_exposure"
+    __table_args__ = _ONE_TREE
+
+    session_key: str = Field(sa_type=Text, primary_key=True)
+    label: str = Field(sa_type=Text, primary_key=True)
+
+
+class ApiKeyRow(_Table, table=True):
+    """A caller's key: its digest and what it may do. `roles` are joined by commas, sorted."""
+
+    __tablename__ = "api_keys"
+
+    key_id: str = Field(sa_type=Text, primary_key=True)
+    tenant: str = Field(sa_type=Text)
+    name: str = Field(sa_type=Text)
+    key_digest: str = Field(sa_type=Text, unique=True)
+    roles: str = Field(sa_type=Text)
+    profile: str = Field(sa_type=Text)
+    dev: bool
+    created_at_ms: int = Field(sa_type=BigInteger)
+    revoked_at_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
+class StoreMetaRow(_Table, table=True):
+    """Facts of this database: `schema_version` and `writer`."""
+
+    __tablename__ = "store_meta"
+    __table_args__ = _ONE_TREE
+
+    name: str = Field(sa_type=Text, primary_key=True)
+    value: str = Field(sa_type=Text)
+
+
+METADATA = _Table.metadata
+EVENTS = METADATA.tables["events"]
+LOG_HEADS = METADATA.tables["log_heads"]
+LOG_CHECKPOINTS = METADATA.tables["log_checkpoints"]
+OPERATIONS = METADATA.tables["operations"]
+SESSION_EXPOSURE = METADATA.tables["session_exposure"]
+API_KEYS = METADATA.tables["api_keys"]
+STORE_META = METADATA.tables["store_meta"]

@@ -1,0 +1,365 @@
+"""Answers come after their commit, commits are shared, and a failed one is nobody's."""
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from authz.errors import StoreUnavailable
+from authz.model.record import Committed, Conflict, EventQuery
+from authz.ports import ExposureWrite
+from authz.store.group_commit import CommitLimits
+from authz.store.keys import ServiceKeys
+from authz.store.log_audit import LogSnapshot, verify_log
+from authz.store.sqlite_connection import SqliteWriteConnection, open_read_only
+from tests.store.world import QUIET, WatchedConnection, open_watched, operation, unit
+
+
+def records_on_disk(path: Path) -> int:
+    with contextlib.closing(open_read_only(path)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM events").fetchone()
+    assert isinstance(count, int)
+    return count
+
+
+async def turn_the_loop() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def assert_sound(path: Path, keys: ServiceKeys, records: int) -> None:
+    with LogSnapshot(path) as snapshot:
+        report = verify_log(snapshot, keys.public_keys())
+    assert report.findings == ()
+    assert report.records == records
+
+
+async def test_no_answer_before_the_commit_returned(tmp_path: Path) -> None:
+    path = tmp_path / "authz.db"
+    ledger, connection = open_watched(path)
+    async with ledger:
+        connection.hold()
+        task = asyncio.create_task(ledger.commit(unit(1)))
+        task.add_done_callback(lambda _: connection.order.append("answered"))
+        await asyncio.to_thread(connection.at_commit.wait)
+        await turn_the_loop()
+
+        assert not task.done(), "the COMMIT has not returned"
+        assert records_on_disk(path) == 0
+
+        connection.release()
+        outcome = await task
+        await turn_the_loop()
+        assert isinstance(outcome, Committed)
+        assert records_on_disk(path) == 1
+        assert connection.order == ["begin", "commit called", "commit returned", "answered"]
+
+
+async def test_what_waits_shares_one_transaction(tmp_path: Path) -> None:
+    ledger, connection = open_watched(tmp_path / "authz.db")
+    async with ledger:
+        connection.hold()
+        first = asyncio.create_task(ledger.commit(unit(0)))
+        await asyncio.to_thread(connection.at_commit.wait)
+        others = [asyncio.create_task(ledger.commit(unit(number))) for number in range(1, 301)]
+        await turn_the_loop()
+        connection.release()
+        outcomes = await asyncio.gather(first, *others)
+
+        sequences = [outcome.sequence for outcome in outcomes if isinstance(outcome, Committed)]
+        assert sequences == list(range(1, 302)), "in the order in which they came"
+        assert connection.order.count("begin") == 3, "one alone, then 256 and 44"
+
+
+async def test_an_overflow_is_refused_and_the_rest_is_written(tmp_path: Path) -> None:
+    limits = CommitLimits(max_waiting=2, checkpoint_records=10**9, checkpoint_seconds=1e9)
+    ledger, connection = open_watched(tmp_path / "authz.db", limits=limits)
+    async with ledger:
+        connection.hold()
+        first = asyncio.create_task(ledger.commit(unit(0)))
+        await asyncio.to_thread(connection.at_commit.wait)
+        waiting = [asyncio.create_task(ledger.commit(unit(number))) for number in (1, 2)]
+        await turn_the_loop()
+
+        with pytest.raises(StoreUnavailable) as refused:
+            await ledger.commit(unit(3))
+        assert refused.value.code == "store.overloaded"
+
+        connection.release()
+        assert all(isinstance(outcome, Committed) for outcome in await asyncio.gather(first, *waiting))
+        assert isinstance(await ledger.commit(unit(3)), Committed)
+
+
+@pytest.mark.parametrize("is_durable", [False, True], ids=["nothing was written", "its answer was lost"])
+async def test_a_failing_commit_fails_all_of_its_units(tmp_path: Path, is_durable: bool) -> None:
+    path, keys = tmp_path / "authz.db", ServiceKeys.generate()
+    ledger, connection = open_watched(path, signer=keys)
+    async with ledger:
+        assert isinstance(await ledger.commit(unit(0)), Committed)
+        connection.hold()
+        alone = asyncio.create_task(ledger.commit(unit(1)))
+        await asyncio.to_thread(connection.at_commit.wait)
+        exposure = ExposureWrite(session_key="s", labels=frozenset({"secret"}))
+        tasks = [
+            asyncio.create_task(ledger.commit(unit(number, operation(f"k-{number}"), exposure)))
+            for number in range(2, 6)
+        ]
+        await turn_the_loop()
+        if is_durable:
+            connection.fail_after_commit = 2
+        else:
+            connection.fail_before_commit = 2
+        connection.release()
+        outcomes = await asyncio.gather(alone, *tasks, return_exceptions=True)
+
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 5
+        assert len({id(outcome) for outcome in outcomes}) == 5, "each its own exception"
+        assert records_on_disk(path) == (6 if is_durable else 1)
+        assert (await ledger.find_operation("k-2") is not None) is is_durable
+        assert (await ledger.session_exposure("s") == {"secret"}) is is_durable
+
+        after = await ledger.commit(unit(9))
+        assert isinstance(after, Committed)
+        assert after.sequence == (7 if is_durable else 2), "the chain goes on from what is durable"
+    await assert_sound(path, keys, after.sequence)
+
+
+def fill_disk(connection: sqlite3.Connection) -> None:
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def free_disk(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA max_page_count = 1000000")
+
+
+def forbid_writes(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+
+
+def allow_writes(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = OFF")
+
+
+@pytest.mark.parametrize(
+    ("harm", "heal"),
+    [
+        pytest.param(fill_disk, free_disk, id="disk full"),
+        pytest.param(forbid_writes, allow_writes, id="read-only"),
+    ],
+)
+async def test_a_store_that_fails_recovers(
+    tmp_path: Path,
+    harm: Callable[[sqlite3.Connection], None],
+    heal: Callable[[sqlite3.Connection], None],
+) -> None:
+    path, keys = tmp_path / "authz.db", ServiceKeys.generate()
+    ledger, connection = open_watched(path, signer=keys)
+    assert isinstance(connection.inner, SqliteWriteConnection)
+    async with ledger:
+        await ledger.commit(unit(0))
+        raw = connection.inner._connection
+        assert raw is not None
+        harm(raw)
+        written = 1
+        refused: BaseException | None = None
+        for number in range(1, 200):  # the last page may still have room for a few
+            (outcome,) = await asyncio.gather(ledger.commit(unit(number)), return_exceptions=True)
+            if isinstance(outcome, StoreUnavailable):
+                refused = outcome
+                break
+            written += 1
+        assert isinstance(refused, StoreUnavailable)
+        assert records_on_disk(path) == written
+
+        heal(raw)
+        after = await ledger.commit(unit(999))
+        assert isinstance(after, Committed)
+        assert after.sequence == written + 1
+    await assert_sound(path, keys, written + 1)
+
+
+@pytest.mark.parametrize("is_idle", [True, False], ids=["idle", "after a refusal"])
+async def test_readiness_follows_the_store(tmp_path: Path, is_idle: bool) -> None:
+    now = [0.0]
+    ledger, connection = open_watched(tmp_path / "authz.db", monotonic=lambda: now[0])
+    assert isinstance(connection.inner, SqliteWriteConnection)
+    async with ledger:
+        await ledger.commit(unit(0))
+        assert await ledger.is_ready()
+        raw = connection.inner._connection
+        assert raw is not None
+        forbid_writes(raw)
+        if not is_idle:
+            with pytest.raises(StoreUnavailable):
+                await ledger.commit(unit(1))
+        now[0] += 1
+        assert not await ledger.is_ready()
+        allow_writes(raw)
+        assert not await ledger.is_ready(), "asked once a second"
+        now[0] += 1
+        assert await ledger.is_ready()
+    now[0] += 1
+    assert not await ledger.is_ready()
+
+
+async def test_a_locked_database_refuses_and_recovers(tmp_path: Path) -> None:
+    path, keys = tmp_path / "authz.db", ServiceKeys.generate()
+    ledger, _ = open_watched(path, busy_timeout_ms=1, signer=keys)
+    async with ledger:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable, match="SQLITE_BUSY"):
+                await ledger.commit(unit(1))
+            other.execute("ROLLBACK")
+        assert isinstance(await ledger.commit(unit(2)), Committed)
+    await assert_sound(path, keys, 1)
+
+
+async def test_a_removed_database_takes_nothing(tmp_path: Path) -> None:
+    ledger, _ = open_watched(tmp_path / "authz.db")
+    async with ledger:
+        await ledger.commit(unit(0))
+        (tmp_path / "authz.db").rename(tmp_path / "gone.db")
+
+        for number in (1, 2):
+            with pytest.raises(StoreUnavailable) as refused:
+                await ledger.commit(unit(number))
+            assert refused.value.code == "store.replaced"
+
+
+async def test_a_log_that_lost_its_end_is_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "authz.db"
+    ledger, _ = open_watched(path)
+    async with ledger:
+        await ledger.commit(unit(0))
+        await ledger.commit(unit(1))
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("DROP TRIGGER events_no_delete")
+            (first_hash,) = other.execute("SELECT hash FROM events WHERE sequence = 1").fetchone()
+            other.execute("DELETE FROM events WHERE sequence = 2")
+            other.execute("UPDATE log_heads SET sequence = 1, hash = ?", (first_hash,))
+
+        for number in (2, 3):
+            with pytest.raises(StoreUnavailable) as refused:
+                await ledger.commit(unit(number))
+            assert refused.value.code == "log.corrupt"
+
+
+async def test_conflicts_within_one_batch(tmp_path: Path) -> None:
+    ledger, connection = open_watched(tmp_path / "authz.db")
+    async with ledger:
+        connection.hold()
+        first = asyncio.create_task(ledger.commit(unit(0)))
+        await asyncio.to_thread(connection.at_commit.wait)
+        tasks = [
+            asyncio.create_task(ledger.commit(unit(1, operation("k")))),
+            asyncio.create_task(ledger.commit(unit(2, operation("k")))),
+            asyncio.create_task(ledger.commit(unit(3, operation("k", expected_version=1)))),
+        ]
+        await turn_the_loop()
+        connection.release()
+        outcomes = await asyncio.gather(first, *tasks)
+
+        assert [type(outcome) for outcome in outcomes] == [Committed, Committed, Conflict, Committed]
+        assert connection.order.count("begin") == 2
+        found = await ledger.find_operation("k")
+        assert found is not None
+        assert found.version == 2
+
+
+async def test_a_caller_that_goes_away_leaves_its_record(tmp_path: Path) -> None:
+    ledger, connection = open_watched(tmp_path / "authz.db")
+    async with ledger:
+        connection.hold()
+        task = asyncio.create_task(ledger.commit(unit(1)))
+        await asyncio.to_thread(connection.at_commit.wait)
+        task.cancel()
+        connection.release()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert isinstance(await ledger.commit(unit(2)), Committed)
+        assert len(await ledger.search(EventQuery(tenant="default"))) == 2
+
+
+async def test_closing_writes_what_waits_and_a_checkpoint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, keys = tmp_path / "authz.db", ServiceKeys.generate()
+    ledger, connection = open_watched(path, signer=keys)
+    connection.hold()
+    tasks = [asyncio.create_task(ledger.commit(unit(number))) for number in range(5)]
+    await asyncio.to_thread(connection.at_commit.wait)
+    await turn_the_loop()
+    with caplog.at_level(logging.INFO, logger="authz.log"):
+        closing = asyncio.create_task(ledger.close())
+        connection.release()
+        await closing
+    outcomes = await asyncio.gather(*tasks)
+
+    assert all(isinstance(outcome, Committed) for outcome in outcomes)
+    last = outcomes[-1]
+    assert isinstance(last, Committed)
+    (line,) = [record for record in caplog.records if record.name == "authz.log"]
+    assert line.__dict__["head"] == f"{last.writer}:5:{last.hash}"
+    assert line.__dict__["checkpoint"] == 1
+    await assert_sound(path, keys, 5)
+
+
+async def test_checkpoints_come_with_the_records(tmp_path: Path) -> None:
+    path, keys = tmp_path / "authz.db", ServiceKeys.generate()
+    limits = CommitLimits(checkpoint_records=3, checkpoint_seconds=1e9)
+    ledger, _ = open_watched(path, signer=keys, limits=limits)
+    async with ledger:
+        for number in range(7):
+            await ledger.commit(unit(number))
+    with LogSnapshot(path) as snapshot:
+        assert [row.number for row in snapshot.checkpoints()] == [1, 2, 3]
+    await assert_sound(path, keys, 7)
+
+
+async def test_a_signer_that_fails_stops_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class BrokenSigner(ServiceKeys):
+        def sign(self, header: object, payload: object) -> str:
+            raise RuntimeError("the key is gone")
+
+    path = tmp_path / "authz.db"
+    limits = CommitLimits(checkpoint_records=1, checkpoint_seconds=1e9)
+    ledger, _ = open_watched(path, signer=BrokenSigner.generate(), limits=limits)
+    async with ledger:
+        for number in range(3):
+            assert isinstance(await ledger.commit(unit(number)), Committed)
+    assert "a log checkpoint could not be written" in caplog.text
+    assert records_on_disk(path) == 3
+
+
+def test_loops_of_several_threads_share_a_ledger(tmp_path: Path) -> None:
+    path, keys = tmp_path / "authz.db", ServiceKeys.generate()
+    ledger, _ = open_watched(path, signer=keys)
+
+    async def write(start: int) -> list[int]:
+        outcomes = await asyncio.gather(*(ledger.commit(unit(start + number)) for number in range(50)))
+        return [outcome.sequence for outcome in outcomes if isinstance(outcome, Committed)]
+
+    async def write_from_two_threads() -> list[int]:
+        halves = await asyncio.gather(
+            asyncio.to_thread(lambda: asyncio.run(write(0))),
+            asyncio.to_thread(lambda: asyncio.run(write(50))),
+        )
+        await ledger.close()
+        return sorted(halves[0] + halves[1])
+
+    assert asyncio.run(write_from_two_threads()) == list(range(1, 101))
+    asyncio.run(assert_sound(path, keys, 100))
+
+
+def test_an_idle_watched_connection_passes_things_on(tmp_path: Path) -> None:
+    # The double stands for the real connection, so it must not hide a method of it.
+    real = {name for name in dir(SqliteWriteConnection) if not name.startswith("_")}
+    assert real <= {name for name in dir(WatchedConnection) if not name.startswith("_")}
+    assert QUIET.max_batch == 256

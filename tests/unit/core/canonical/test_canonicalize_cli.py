@@ -1,0 +1,155 @@
+"""`authz canonicalize`: one JSON object out for every line in."""
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from authz.cli import canonicalize as command
+
+Answer = dict[str, Any]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(arguments: str, text: str | bytes) -> list[Answer]:
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        data = text if isinstance(text, bytes) else text.encode()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        assert command.run(parser.parse_args(arguments.split())) == 0
+        out = capsys.readouterr().out
+        assert out.isascii()
+        return [json.loads(line) for line in out.splitlines()]
+
+    return run
+
+
+def test_a_value_is_answered_with_its_canonical_form(ask: Any) -> None:
+    assert ask("--kind path --cwd /w", '"../w/a.py"\n') == [
+        {
+            "kind": "path",
+            "canonical": "/w/a.py",
+            "uri": "file:///w/a.py",
+            "resource": 'File::"/w/a.py"',
+            "entity": {"type": "File", "id": "/w/a.py"},
+            "attributes": {"name": "a.py", "extension": "py"},
+            "ancestors": ['Directory::"/w/a.py"', 'Directory::"/w"', 'Directory::"/"'],
+        }
+    ]
+
+
+def test_a_line_may_bring_its_own_base(ask: Any) -> None:
+    lines = (
+        '{"path": "a", "cwd": "/x"}\n{"value": "~/b", "home": "/h", "root": "/h"}\n'
+        '{"path": "a", "cwd": null}\n"a"\n'
+    )
+    answers = ask("--kind path --cwd /w", lines)
+    assert [answer.get("canonical") for answer in answers] == ["/x/a", "/h/b", None, "/w/a"]
+
+
+def test_options_of_the_volume(ask: Any) -> None:
+    [answer] = ask("--kind path --case-insensitive --nfc", '"/W/Cafe\\u0301"')
+    assert answer["canonical"] == "/W/Café"
+    assert answer["entity"]["id"] == "/w/café"
+
+
+def test_kinds(ask: Any) -> None:
+    assert ask("--kind url", '"HTTP://Example.com"')[0]["canonical"] == "http://example.com/"
+    assert ask("--kind host", '{"host": "[::1]:80"}')[0]["uri"] == "host:[::1]:80"
+    assert ask("--kind id --object-type account", "7")[0]["resource"] == 'Object::"account:7"'
+    assert ask("--kind id", '{"id": 7, "object_type": "order"}')[0]["uri"] == "id:order:7"
+    assert ask("--kind shell", '"ls"')[0]["entity"]["type"] == "Opaque"
+
+
+def test_a_list_has_resources(ask: Any) -> None:
+    [answer] = ask("--kind email", '"Ada <ada@a.example>, bob@b.example"')
+    assert answer["kind"] == "email"
+    assert answer["canonical"] == "ada@a.example, bob@b.example"
+    assert [each["uri"] for each in answer["resources"]] == ["mailto:ada@a.example", "mailto:bob@b.example"]
+
+
+def test_a_refusal_is_an_answer(ask: Any) -> None:
+    [answer] = ask("--kind url", '"https://ada:secret@example.com/"')
+    assert answer.keys() == {"kind", "error"}
+    assert answer["error"].keys() == {"code", "message", "understood"}
+    assert answer["error"]["code"] == "url.userinfo"
+    assert answer["error"]["understood"] is True
+    assert "secret" not in json.dumps(answer)
+
+
+def test_what_is_not_understood_names_the_opaque_that_it_becomes(ask: Any) -> None:
+    [answer] = ask("--kind path", '"a"')
+    assert answer["error"]["code"] == "path.relative_without_directory"
+    assert answer["error"]["understood"] is False
+    digest = "ca978112ca1bbdcafac231b39a23dc4d"
+    assert answer["resource"] == f'Opaque::"path:{digest}"'
+    assert answer["uri"] == f"opaque:path:{digest}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b'"a" "b"',
+        b"\xff",
+        b'{"path": "a", "path": "b"}',
+        b'{"path": "a", "value": "b"}',
+        b'{"url": "a"}',
+        b"{}",
+        b'{"path": "a", "cdw": "/"}',
+        b'{"path": "a", "cwd": 1}',
+        b'{"path": ["a"]}',
+        b"[]",
+        b"NaN",
+        b'"\\ud800"',
+        b"[" * 100_000,
+        b'"' + b"a" * (1 << 20) + b'"',
+    ],
+)
+def test_a_bad_line_is_answered_too(ask: Any, line: bytes) -> None:
+    bad, good = ask("--kind path", line + b'\n"/a"\n')
+    assert bad["error"]["code"] == "input.malformed"
+    assert good["canonical"] == "/a"
+
+
+def test_usage_errors_are_two(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    with pytest.raises(SystemExit) as stopped:
+        parser.parse_args([])
+    assert stopped.value.code == 2
+    assert "--kind" in capsys.readouterr().err
+
+
+def test_help_is_one_line() -> None:
+    assert command.HELP
+    assert "\n" not in command.HELP
+
+
+def test_answers_are_flushed_line_by_line() -> None:
+    program = (
+        "import argparse; from authz.cli import canonicalize as c; p = argparse.ArgumentParser(); "
+        "c.add_arguments(p); raise SystemExit(c.run(p.parse_args(['--kind', 'path'])))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for name in ("a", "b"):
+            process.stdin.write(f'"/{name}"\n'.encode())
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["canonical"] == f"/{name}"
+        process.stdin.close()
+        assert process.wait(timeout=10) == 0

@@ -6,7 +6,7 @@ serialization. `authz.api.application` documents them with the wire types that t
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 from authz.api.auth import Authenticator
@@ -19,8 +19,8 @@ from authz.model.resource import Scope, Verb
 from authz.ports import RequestObserver
 from authz.service.decide import Answer, DecisionService
 
-Scope_ = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+AsgiScope = dict[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 logger = logging.getLogger("authz.api")
@@ -44,11 +44,11 @@ class DecideApi:
         self.observer = observer
         self._max_body_bytes = max_body_bytes
 
-    async def decide(self, scope: Scope_, receive: Receive, send: Send) -> None:
+    async def decide(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """One call, one answer."""
         await self._handle(scope, receive, send, self._decide_one)
 
-    async def batch(self, scope: Scope_, receive: Receive, send: Send) -> None:
+    async def batch(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Several calls, decided in order."""
         await self._handle(scope, receive, send, self._decide_many)
 
@@ -71,7 +71,7 @@ class DecideApi:
 
     async def _handle(
         self,
-        scope: Scope_,
+        scope: AsgiScope,
         receive: Receive,
         send: Send,
         answer: Callable[[Any, Caller], Awaitable[bytes]],

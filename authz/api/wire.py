@@ -14,7 +14,7 @@ from authz.core.fingerprint import request_digest
 from authz.core.pointer import format_pointer, parse_pointer
 from authz.errors import MalformedInput
 from authz.model.call import Call, CallIds, Claims, ProvenanceClaim, Subject
-from authz.model.decision import AccessVerdict, Decision, Effect, RuleMatch
+from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect, RuleMatch
 from authz.model.record import Committed
 from authz.model.resource import ResolvedPath
 from authz.model.tool import Trust
@@ -298,49 +298,47 @@ class BatchOut(BaseModel):
 
 
 def decision_out(call: Call, decision: Decision, committed: Committed) -> dict[str, Any]:
-    """The answer as it goes on the wire."""
-    out: dict[str, Any] = {"decision_id": decision.decision_id, "effect": decision.effect.value}
-    if decision.expires_at_ms is not None:
-        out["expires_at"] = rfc3339(decision.expires_at_ms)
-    out["request_digest"] = decision.request_digest
-    out["matched"] = [_rule_out(rule) for rule in decision.matched]
-    out["stage"] = decision.stage.value
-    out["code"] = decision.code.value
-    if decision.effect is not Effect.ALLOW:
-        out["message"] = decision.message
-        out["next"] = [step.value for step in decision.next]
-        out["retry_unchanged"] = decision.retry_unchanged
-    if decision.errors:
-        out["errors"] = [
-            {"pointer": e.pointer, "found": e.found, "expected": e.expected, "message": e.message}
-            for e in decision.errors
-        ]
-    if decision.authority is not None:
-        out["authority"] = decision.authority.name
-    if decision.side_effect is not None:
-        out["side_effect"] = decision.side_effect.value
-    if decision.verdicts:
-        out["accesses"] = [_access_out(verdict) for verdict in decision.verdicts]
-    if decision.arguments is not None:
-        out["arguments"] = decision.arguments
-    if decision.fingerprint is not None:
-        out["fingerprint"] = decision.fingerprint
-    if decision.idempotency_key is not None:
-        out["idempotency_key"] = decision.idempotency_key
-    if decision.lease is not None:
-        out["lease"] = {"token": decision.lease.token, "expires_at": rfc3339(decision.lease.expires_at_ms)}
-    out["obligations"] = list(decision.obligations)
-    out["policy_version"] = decision.policy_version
-    if decision.descriptor_digest is not None:
-        out["descriptor_digest"] = decision.descriptor_digest
-    if call.ids.trace is not None:
-        out["trace_id"] = call.ids.trace
-    if decision.repeated:
-        out["repeated"] = True
-    if call.dry_run:
-        out["dry_run"] = True
-    out["sequence"] = committed.sequence
-    return out
+    """The answer as it goes on the wire. Members that a stage did not get to are left out."""
+    expires_at_ms = decision.expires_at_ms
+    lease = decision.lease
+    refused = decision.effect is not Effect.ALLOW
+    out: dict[str, Any] = {
+        "decision_id": decision.decision_id,
+        "effect": decision.effect.value,
+        "expires_at": rfc3339(expires_at_ms) if expires_at_ms is not None else None,
+        "request_digest": decision.request_digest,
+        "matched": [_rule_out(rule) for rule in decision.matched],
+        "stage": decision.stage.value,
+        "code": decision.code.value,
+        "message": decision.message if refused else None,
+        "next": [step.value for step in decision.next] if refused else None,
+        "retry_unchanged": decision.retry_unchanged if refused else None,
+        "errors": [_error_out(error) for error in decision.errors] or None,
+        "authority": decision.authority.name if decision.authority is not None else None,
+        "side_effect": decision.side_effect.value if decision.side_effect else None,
+        "accesses": [_access_out(verdict) for verdict in decision.verdicts] or None,
+        "arguments": decision.arguments,
+        "fingerprint": decision.fingerprint,
+        "idempotency_key": decision.idempotency_key,
+        "lease": {"token": lease.token, "expires_at": rfc3339(lease.expires_at_ms)} if lease else None,
+        "obligations": list(decision.obligations),
+        "policy_version": decision.policy_version,
+        "descriptor_digest": decision.descriptor_digest,
+        "trace_id": call.ids.trace,
+        "repeated": decision.repeated or None,
+        "dry_run": call.dry_run or None,
+        "sequence": committed.sequence,
+    }
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _error_out(error: ArgumentError) -> dict[str, str]:
+    return {
+        "pointer": error.pointer,
+        "found": error.found,
+        "expected": error.expected,
+        "message": error.message,
+    }
 
 
 def _rule_out(rule: RuleMatch) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def read_sources(folder: Path) -> BundleSources:
                 BundleProblem(
                     "not a file of a bundle, so nothing would read it",
                     file=name,
-                    hint="rules/*.cedar, tools/*.yaml, tests/*.yaml, entities.yaml, credentials.yaml, bundle.yaml",
+                    hint="a bundle has bundle.yaml, credentials.yaml, entities.yaml, "
+                    "rules/*.cedar, tools/*.yaml and tests/*.yaml",
                 )
             )
             continue

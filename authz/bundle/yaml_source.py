@@ -4,6 +4,7 @@
 twice, an alias, a merge key or a custom tag is an error, never the last one wins.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -47,7 +48,7 @@ _RESOLVERS: Final = (
     ("tag:yaml.org,2002:float", r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-0123456789"),
 )
 for _tag, _pattern, _first in _RESOLVERS:
-    _Loader.add_implicit_resolver(_tag, __import__("re").compile(_pattern), list(_first))
+    _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 
 def load_yaml(file: str, data: bytes) -> YamlDocument:
@@ -80,7 +81,7 @@ def _refuse_aliases(file: str, loader: Any, text: str) -> None:
     while loader.check_event():
         event = loader.get_event()
         if isinstance(event, yaml.AliasEvent):
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + 1 if event.start_mark else None
             raise BundleError(
                 (BundleProblem("a YAML alias", file=file, line=line, hint="write the value out"),)
             )

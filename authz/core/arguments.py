@@ -46,13 +46,13 @@ class ArgumentSchema:
         """The arguments with defaults filled in, or every fault found (at most 20)."""
         if not self._validator.is_valid(arguments):
             return self._errors(arguments)
-        filled = _fill(self.schema, self.schema, arguments)
+        filled: Mapping[str, Any] = _fill(self.schema, self.schema, arguments)
         if filled is arguments:
             return arguments
         # A default may complete a condition elsewhere in the schema, so the whole is judged again.
         if not self._validator.is_valid(filled):
             return self._errors(filled)
-        return dict(filled)
+        return filled
 
     def _errors(self, arguments: Mapping[str, Any]) -> tuple[ArgumentError, ...]:
         found = []

@@ -135,9 +135,7 @@ _PRODUCERS: Final[Mapping[str, Callable[[ContextFacts, Access], Any]]] = {
     "resolved": lambda _, access: access.resolved,
     "sandboxed": lambda facts, _: facts.believed.sandbox_root is not None,
     "side_effect": lambda facts, _: facts.descriptor.side_effect.value,
-    "undoable": lambda facts, _: (
-        facts.descriptor.undo is not None or facts.descriptor.compensator is not None
-    ),
+    "undoable": lambda facts, _: facts.descriptor.is_undoable,
     "untrusted": lambda facts, _: sorted(facts.provenance.untrusted),
     "secret": lambda facts, _: sorted(facts.provenance.secret),
     "sources": lambda facts, _: {

@@ -239,7 +239,8 @@ def quote(name: str) -> str:
 
 
 _CEDAR_WORDS: Final = frozenset(
-    "true false if then else in is like has permit forbid when unless principal action resource context".split()
+    "true false if then else in is like has permit forbid when unless".split()
+    + "principal action resource context".split()
 )
 
 

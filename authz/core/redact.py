@@ -66,7 +66,7 @@ class Redactor:
         if mark:
             base += "?" + "&".join(self._query_part(part) for part in query.split("&"))
         if _SECRET_SHAPE.search(unquote_plus(base.partition("?")[0])) or len(base) > 2 * MAX_CLEAR_LENGTH:
-            return "redacted:" + self.digest_of(uri)["redacted"]
+            return f"redacted:{self.digest_of(uri)['redacted']}"
         return base
 
     def _query_part(self, part: str) -> str:

@@ -38,7 +38,7 @@ def derive_authority(
         derived = Authority.A3
     elif in_sandbox and not descriptor.leaves_sandbox:
         derived = Authority.A1
-    elif descriptor.undo is not None or descriptor.compensator is not None:
+    elif descriptor.is_undoable:
         derived = Authority.A2
     else:
         derived = Authority.A3

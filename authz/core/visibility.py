@@ -6,6 +6,8 @@ any spelling, and what is shown is not denied by name.
 
 from authz.core.cedar_request import entities_document
 from authz.core.ruleset import Ruleset, Tool
+from authz.model.resource import Verb
+from authz.model.tool import Descriptor
 
 
 def hidden_because(ruleset: Ruleset, tool: Tool, agent: str, user: str | None) -> str | None:
@@ -27,25 +29,27 @@ def hidden_because(ruleset: Ruleset, tool: Tool, agent: str, user: str | None) -
 
 
 def _hidden(ruleset: Ruleset, tool: Tool, agent: str, entities: str) -> str | None:
-    descriptor = tool.descriptor
-    actions = tool.actions
-    always = {
-        spec.verb for spec in descriptor.accesses if spec.at is None or spec.when_absent is not None
-    } or {actions[0].verb if len({action.verb for action in actions}) == 1 else None}
-    required = set(descriptor.input_schema.get("required", ()))
-    always |= {
-        spec.verb for spec in descriptor.accesses if spec.at and len(spec.at) == 1 and spec.at[0] in required
-    }
+    always = _verbs_of_every_call(tool.descriptor)
     possible = False
-    for verb in {action.verb for action in actions}:
-        rules: set[str] = set()
+    for verb in sorted({action.verb for action in tool.actions}):
         could = False
-        for action in actions:
+        denying: set[str] = set()
+        for action in tool.actions:
             if action.verb is verb and not could:
-                could, denying = ruleset.engine.could_allow(("Agent", agent), action.id, entities)
-                rules |= {rule.rule for rule in denying}
+                could, rules = ruleset.engine.could_allow(("Agent", agent), action.id, entities)
+                denying |= {rule.rule for rule in rules}
         possible = possible or could
         if not could and verb in always:
-            named = ", ".join(sorted(rules)) or "no permit could match"
+            named = ", ".join(sorted(denying)) or "no permit could match"
             return f"hidden: `{verb}` is denied whatever the arguments ({named})"
     return None if possible else "hidden: no access of the tool could be allowed"
+
+
+def _verbs_of_every_call(descriptor: Descriptor) -> set[Verb]:
+    """Verbs of the accesses that no choice of arguments leaves out."""
+    required = set(descriptor.input_schema.get("required", ()))
+    return {
+        spec.verb
+        for spec in descriptor.accesses
+        if spec.at is None or spec.when_absent is not None or (len(spec.at) == 1 and spec.at[0] in required)
+    }

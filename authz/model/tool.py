@@ -139,6 +139,11 @@ class Descriptor:
     """The descriptor digest: `sha256:…` of the RFC 8785 form of the reviewed descriptor."""
 
     @property
+    def is_undoable(self) -> bool:
+        """True when a reviewer found a way back: an undo, or a compensator."""
+        return self.undo is not None or self.compensator is not None
+
+    @property
     def qualified_name(self) -> str:
         """`server/name`: how rules, logs and capabilities name the tool."""
         return f"{self.server.alias}/{self.name}"

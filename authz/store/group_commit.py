@@ -64,7 +64,6 @@ class GroupCommitter:
         self._condition = threading.Condition()
         self._closed: StoreUnavailable | None = None
         self._last_checkpoint = time.monotonic()
-        self._last_commit_failed = False
         self._thread = threading.Thread(target=self._run, name="authz-log-writer", daemon=True)
         self._thread.start()
 
@@ -81,11 +80,6 @@ class GroupCommitter:
             self._waiting.append(_Waiting(unit, loop, future))
             self._condition.notify()
         return await future
-
-    @property
-    def takes_commits(self) -> bool:
-        """False once closed, and after a batch that the store did not take, until one succeeds."""
-        return self._closed is None and not self._last_commit_failed
 
     async def is_ready(self) -> bool:
         """Whether a record could be committed now, found out by committing a write that changes nothing."""
@@ -153,9 +147,7 @@ class GroupCommitter:
         outcomes: Sequence[Outcome]
         try:
             outcomes = self._engine.commit_batch([waiting.unit for waiting in batch])
-            self._last_commit_failed = False
         except StoreUnavailable as fault:
-            self._last_commit_failed = True
             _log.error("the store did not take a batch", exc_info=fault, extra={"units": len(batch)})
             outcomes = [StoreUnavailable(fault.message, code=fault.code) for _ in batch]
         _resolve(batch, outcomes)

@@ -114,13 +114,7 @@ class SqliteReader:
         return self._fetch_events(build_search(query))
 
     def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
-        statement = (
-            _newest_first(tenant)
-            .where(EVENTS.c.decision_id == decision_id, literal_column("decision_id <> ''"))
-            .where(EVENTS.c.type == EventType.DECISION_MADE.value)
-            .limit(1)
-        )
-        found = self._fetch_events(statement)
+        found = self._fetch_events(build_find_event(tenant, decision_id))
         return found[0] if found else None
 
     def close(self) -> None:
@@ -172,6 +166,16 @@ def build_search(query: EventQuery) -> Select[Any]:
     if query.before is not None:
         statement = statement.where(_position() < tuple_(*query.before))
     return statement
+
+
+def build_find_event(tenant: str, decision_id: str) -> Select[Any]:
+    """The record that made a decision, as SQL."""
+    return (
+        _newest_first(tenant)
+        .where(EVENTS.c.decision_id == decision_id, literal_column("decision_id <> ''"))
+        .where(EVENTS.c.type == EventType.DECISION_MADE.value)
+        .limit(1)
+    )
 
 
 def _newest_first(tenant: str) -> Select[Any]:

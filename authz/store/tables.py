@@ -21,9 +21,12 @@ _ONE_TREE = {"sqlite_with_rowid": False}
 
 
 def _partial_index(name: str, column: str) -> Index:
-    """Only rows where `column` is not empty. A query must say so too for SQLite to use it."""
+    """Only rows where `column` is not empty. A query must say so too for SQLite to use it.
+
+    The tenant comes first: without it SQLite would rather walk `events_by_time`, for its order.
+    """
     condition = text(f"{column} <> ''")
-    return Index(name, column, sqlite_where=condition, postgresql_where=condition)
+    return Index(name, "tenant", column, sqlite_where=condition, postgresql_where=condition)
 
 
 class EventRow(_Table, table=True):

@@ -9,11 +9,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Select
 
 from authz.cli import keys_create, keys_list, keys_revoke
 from authz.errors import ConfigError, LogCorrupt, NotFound, StoreUnavailable
+from authz.model.record import EventQuery
 from authz.ports import Credential
 from authz.store.api_keys import create_api_key, digest_api_key, list_api_keys, revoke_api_key
 from authz.store.credential_cache import CREDENTIAL_CACHE_SECONDS
@@ -22,10 +25,12 @@ from authz.store.sqlite import SqliteLedger
 from authz.store.sqlite_connection import (
     ProcessLock,
     SqliteWriteConnection,
+    bind,
     check_durable,
     open_database,
     open_read_only,
 )
+from authz.store.sqlite_reads import build_find_event, build_search
 from tests.store.world import QUIET, START_MS, Clock, open_watched, operation, unit
 from tests.support.command import run_command
 
@@ -121,6 +126,35 @@ async def test_a_ledger_that_does_not_open_gives_the_lock_back(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="SQLITE_NOTADB"):
             open_ledger(path)
+
+
+@pytest.mark.parametrize(
+    ("statement", "index", "is_sorted"),
+    [
+        pytest.param(build_search(EventQuery(tenant="t")), "events_by_time (tenant=?)", False, id="newest"),
+        pytest.param(
+            build_search(EventQuery(tenant="t", agent="a", before=(1, "w", 1))),
+            "events_by_time (tenant=? AND (recorded_at_ms,writer,sequence)<(?,?,?))",
+            False,
+            id="next page",
+        ),
+        pytest.param(
+            build_search(EventQuery(tenant="t", trace_id="x")),
+            "events_by_trace (tenant=? AND trace_id=?)",
+            True,
+            id="trace",
+        ),
+        pytest.param(
+            build_find_event("t", "d"), "events_by_decision (tenant=? AND decision_id=?)", True, id="decision"
+        ),
+    ],
+)
+def test_searches_use_an_index(tmp_path: Path, statement: Select[Any], index: str, is_sorted: bool) -> None:
+    with contextlib.closing(open_database(tmp_path / "authz.db")) as connection:
+        sql, parameters = bind(statement)
+        plan = " ".join(str(row[-1]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
+    assert f"SEARCH events USING INDEX {index}" in plan
+    assert ("TEMP B-TREE" in plan) is is_sorted, "sorted only where few records are left"
 
 
 async def test_another_version_is_refused(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ MAX_SEGMENTS = 128
 """Each is an entity that policy evaluation carries along."""
 
 _STRIPPED = re.compile(r"[\x00-\x1f]")
+_DOT_SEGMENT = re.compile(r"/(?:\.|%2[Ee]){1,2}(?:/|$)")
 _NEEDS_CARE = re.compile(r"[%^;]|//")
 # What WHATWG leaves as it is in a path (its path percent-encode set, without the separators).
 _PLAIN = frozenset(b"!$&'()*+,-.:;=@[]_|~") | frozenset(
@@ -79,8 +80,14 @@ def _endpoint(url: can_ada.URL, scheme: str, host: KnownHost) -> tuple[Resource,
     if len(href) > MAX_URL_BYTES:
         return _TOO_LONG  # it was shorter before its characters were percent-encoded
     # No userinfo is left, so `scheme://host` is a prefix of the serialization.
-    rest = href[len(scheme) + 3 + len(url.host) :].partition("#")[0]
-    segments = _segments(url.pathname)
+    start = len(scheme) + 3 + len(url.host)
+    pathname = url.pathname
+    if _DOT_SEGMENT.search(pathname):
+        resolved = _resolved(pathname)
+        href = href[:start] + resolved + href[start + len(pathname) :]
+        pathname = resolved
+    rest = href[start:].partition("#")[0]
+    segments = _segments(pathname)
     if isinstance(segments, NotCanonical):
         return segments
     attributes = host.chain[0].attributes
@@ -132,6 +139,25 @@ def _build_chain(origin: str, segments: tuple[str, ...]) -> tuple[Entity, ...]:
 
 
 _known_chain = lru_cache(maxsize=1024)(_build_chain)
+
+
+def _resolved(pathname: str) -> str:
+    """`pathname` without dot segments, by the path state of the WHATWG parser.
+
+    can_ada (and Node, which has the same engine) leaves them standing behind a segment that begins
+    with a dot: `/public/.a/../../admin` came out unchanged, and a server takes it for `/admin`.
+    """
+    segments: list[str] = []
+    is_dots = False
+    for segment in pathname.split("/")[1:]:
+        plain = segment.lower().replace("%2e", ".")
+        is_dots = plain in {".", ".."}
+        if plain == ".." and segments:
+            segments.pop()
+        elif not is_dots:
+            segments.append(segment)
+    # A dot segment at the end stands for the folder: `/a/.` is `/a/`.
+    return "/" + "/".join([*segments, ""] if is_dots else segments)
 
 
 def _segments(pathname: str) -> tuple[str, ...] | NotCanonical:

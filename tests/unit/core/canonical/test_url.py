@@ -21,6 +21,11 @@ from tests.support.canonical import ancestors, is_in, refusal, resource
         ("https:///example.com", "https://example.com/"),
         ("https://example.com/a/../b/./c", "https://example.com/b/c"),
         ("https://example.com/a/%2e%2E/b", "https://example.com/b"),
+        ("https://example.com/x/.a/.", "https://example.com/x/.a/"),
+        ("https://example.com/x/.a/../b", "https://example.com/x/b"),
+        ("https://example.com/public/.a/../../admin?q=/../#/..", "https://example.com/admin?q=/../#/.."),
+        ("https://example.com/x/.a/../../../..", "https://example.com/"),
+        ("https://example.com:8443/x//.a/..", "https://example.com:8443/x//"),
         ("https://example.com/a b", "https://example.com/a%20b"),
         ("https://bücher.example/", "https://xn--bcher-kva.example/"),
         ("https://example\u3002com/", "https://example.com/"),
@@ -335,3 +340,30 @@ def test_no_encoding_walks_out_of_a_path_unnoticed(pieces: list[str]) -> None:
         return
     segments = str(result[0].entity.attributes["path"]).split("/")
     assert not {".", ".."}.intersection(segment.partition(";")[0] for segment in segments)
+
+
+def whatwg_path(pathname: str) -> str:
+    """The path state of the WHATWG parser for a path of plain characters, as the standard states it."""
+    path: list[str] = []
+    pieces = pathname.replace("\\", "/").split("/")[1:]
+    for at, piece in enumerate(pieces):
+        last = at == len(pieces) - 1
+        dots = piece.lower().replace("%2e", ".")
+        if dots == "..":
+            path = path[:-1]
+        if dots in {".", ".."}:
+            path += [""] * last
+        else:
+            path.append(piece)
+    return "/" + "/".join(path)
+
+
+DOTTED = st.lists(
+    st.sampled_from(["a", ".", "..", "/", "/", "\\", "%2e", "%2E", ".a", "a.", "b"]), max_size=12
+)
+
+
+@given(DOTTED)
+def test_dot_segments_are_resolved_as_the_standard_says(pieces: list[str]) -> None:
+    path = "/x/" + "".join(pieces)
+    assert resource("url", f"https://h.example{path}").value == f"https://h.example{whatwg_path(path)}"

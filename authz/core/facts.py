@@ -1,0 +1,54 @@
+"""What a decision depends on besides the call, and what its stages hand on to one another."""
+
+from dataclasses import dataclass
+
+from authz.core.ruleset import Ruleset
+from authz.core.tools import CanonicalCall
+from authz.model.approval import ApprovalGrant
+from authz.model.caller import Caller
+from authz.model.decision import AccessVerdict, Code, Effect, RuleMatch, Stage
+from authz.model.operation import OperationRecord
+from authz.model.resource import Authority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything a decision depends on besides the call: same call and facts, same decision."""
+
+    caller: Caller
+    ruleset: Ruleset
+    now_ms: int
+    decision_id: str
+    operation: OperationRecord | None
+    """The operation of the call's identity, as the store knows it."""
+    exposed: frozenset[str]
+    """Labels that the call's session has been exposed to."""
+    approvals: tuple[ApprovalGrant, ...]
+    secret: bytes
+    """Key of idempotency keys and lease tokens."""
+    ttl_ms: int
+    """How long an allow, and the lease that comes with it, lasts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What is known of the answer once the call is canonical."""
+
+    fingerprint: str
+    authority: Authority
+    canonical: CanonicalCall
+    idempotency_key: str
+    lease_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What stages 6 to 8 come to."""
+
+    effect: Effect
+    stage: Stage
+    code: Code
+    matched: tuple[RuleMatch, ...]
+    overruled: tuple[RuleMatch, ...]
+    verdicts: tuple[AccessVerdict, ...]
+    internal: str = ""

@@ -3,7 +3,7 @@
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from authz.bundle.self_protection import Protected
 from authz.config import CONFIG_FILE, Config
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
+from authz.ports import Clock
 from authz.service.decide import DecisionService
 from authz.store.keys import ServiceKeys
 from authz.store.sqlite import SqliteLedger
@@ -77,16 +78,21 @@ def load_keys(config: Config) -> ServiceKeys:
 
 
 def create_application(
-    config: Config, ledger: SqliteLedger, keys: ServiceKeys, rulesets: dict[str, Ruleset]
+    config: Config,
+    ledger: SqliteLedger,
+    keys: ServiceKeys,
+    rulesets: Mapping[str, Ruleset],
+    *,
+    clock: Clock | None = None,
 ) -> Application:
-    """The ASGI application over an open store and loaded bundles."""
+    """The ASGI application over an open store and loaded bundles; by the machine's clock unless told."""
     metrics = Metrics()
     for tenant, ruleset in rulesets.items():
         metrics.bundle_in_force(tenant, ruleset.version, len(ruleset.engine.policies))
     service = DecisionService(
         ledger=ledger,
         rulesets=rulesets,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         ids=RandomIds(),
         observer=metrics,
         operation_secret=keys.derive("operations"),

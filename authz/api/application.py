@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 
 from authz.api import decisions, policies, probes, tools
 from authz.api.auth import Authenticator
@@ -15,7 +16,8 @@ from authz.api.metrics import Metrics
 from authz.api.problems import PROBLEM_JSON, problem_responses
 from authz.api.wire import BatchOut, BatchRequest, DecideRequest, DecisionOut
 from authz.core.ruleset import Ruleset
-from authz.errors import AuthzError, NotFound
+from authz.core.strict_json import escape_pointer
+from authz.errors import AuthzError, MalformedInput, NotFound
 from authz.ports import Ledger, RequestObserver
 from authz.service.decide import DecisionService
 
@@ -94,6 +96,7 @@ def create_api(services: Services) -> FastAPI:
     )
     api.state.services = services
     api.add_exception_handler(AuthzError, _authz_problem)
+    api.add_exception_handler(RequestValidationError, _invalid_parameter)
     api.add_exception_handler(404, _not_found)
     api.add_exception_handler(405, _method_not_allowed)
     api.add_exception_handler(Exception, _internal)
@@ -145,6 +148,16 @@ async def _authz_problem(request: Request, error: Exception) -> Response:
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     return Response(payload, status, headers, PROBLEM_JSON)
+
+
+async def _invalid_parameter(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class only
+    fault = error.errors()[0]
+    name = str(fault["loc"][-1])
+    message = f"`{name}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+    return await _authz_problem(
+        request, MalformedInput(message, code="input.invalid", pointer="/" + escape_pointer(name))
+    )
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

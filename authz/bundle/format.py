@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$")]
-Pointer = Annotated[str, StringConstraints(pattern=r"^(/[^/]*)+$", max_length=256)]
+Pointer = Annotated[str, StringConstraints(pattern=r"^(/([^/~]|~[01])*)+$", max_length=256)]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 Level = Literal["A0", "A1", "A2", "A3"]

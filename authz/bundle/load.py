@@ -136,7 +136,7 @@ def _assemble(
         tools=tools,
         profiles=profiles,
         engine=engine,
-        entities=EntityDirectory(members, engine.literals_to_load),
+        entities=EntityDirectory(members, engine.literals_to_load, engine.prepare_entities),
         schema_text=schema_text,
     )
 

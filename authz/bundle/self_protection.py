@@ -7,10 +7,16 @@ bundle, the keys and this service really are in this process.
 from dataclasses import dataclass
 from typing import Final
 
-from authz.model.resource import escape_cedar
+from authz.core.canonical.path import canonical_directory
+from authz.model.resource import Volume, escape_cedar
 
 SELF_FILE: Final = "(built in)"
 SELF_RULE: Final = "authz.self-protection"
+_VOLUMES: Final = tuple(
+    Volume(case_sensitive=sensitive, normalization=form)
+    for sensitive in (True, False)
+    for form in ("none", "nfc")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +32,13 @@ class Protected:
 def protecting_rules(protected: Protected) -> str:
     """The rule as Cedar text. Without any place it still stands, and never matches."""
     conditions = []
-    paths = sorted(protected.directories | protected.files)
+    # Where a volume folds case or composes letters, files are known by their keys.
+    paths = sorted(
+        key
+        for path in protected.directories | protected.files
+        for key in {path, *(canonical_directory(path, volume) for volume in _VOLUMES)}
+        if isinstance(key, str)
+    )
     if paths:
         inside = " || ".join(f'resource in Directory::"{escape_cedar(path)}"' for path in paths)
         conditions.append(f"(resource is File && ({inside}))")

@@ -4,6 +4,7 @@
 twice, an alias, a merge key or a custom tag is an error, never the last one wins.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 import yaml
 
+from authz.core.policy_text import hidden_characters
+from authz.core.strict_json import MAX_DEPTH
 from authz.errors import BundleError, BundleProblem
 
 Path = tuple[str | int, ...]
@@ -55,9 +58,10 @@ def load_yaml(file: str, data: bytes) -> YamlDocument:
     """Parse one file. Raises `BundleError` naming the line."""
     try:
         text = data.decode("utf-8")
+        _check_characters(file, text)
         loader = _Loader(text)
         try:
-            _refuse_aliases(file, loader, text)
+            _check_events(file, loader)
             loader = _Loader(text)
             node = loader.get_single_node()
             lines: dict[Path, int] = {}
@@ -77,14 +81,32 @@ def load_yaml(file: str, data: bytes) -> YamlDocument:
     return YamlDocument(file=file, value=value, lines=lines)
 
 
-def _refuse_aliases(file: str, loader: Any, text: str) -> None:
+def _check_characters(file: str, text: str) -> None:
+    """YAML 1.1 ends a line at more characters than editors do: a comment could hide a key."""
+    problems = [
+        BundleProblem(f"{what} in a bundle file", file=file, line=line, hint="delete it")
+        for line, what in hidden_characters(text)
+    ]
+    if problems:
+        raise BundleError(tuple(problems))
+
+
+def _check_events(file: str, loader: Any) -> None:
+    """Refuse aliases, tags and deep nesting before anything is built of them."""
+    depth = 0
     while loader.check_event():
         event = loader.get_event()
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        what, hint = "", ""
         if isinstance(event, yaml.AliasEvent):
+            what, hint = "a YAML alias", "write the value out"
+        elif getattr(event, "tag", None) is not None:
+            what, hint = f"the tag `{event.tag}`", "write the value without one"
+        elif depth > MAX_DEPTH:
+            what = f"nesting is over {MAX_DEPTH} levels"
+        if what:
             line = event.start_mark.line + 1 if event.start_mark else None
-            raise BundleError(
-                (BundleProblem("a YAML alias", file=file, line=line, hint="write the value out"),)
-            )
+            raise BundleError((BundleProblem(what, file=file, line=line, hint=hint),))
 
 
 def _construct(file: str, loader: Any, node: Any, path: Path, lines: dict[Path, int]) -> Any:
@@ -93,30 +115,32 @@ def _construct(file: str, loader: Any, node: Any, path: Path, lines: dict[Path, 
     def wrong(message: str, at: Any = node) -> BundleError:
         return BundleError((BundleProblem(message, file=file, line=at.start_mark.line + 1),))
 
-    if len(path) > 64:
-        raise wrong("nesting is over 64 levels")
     if isinstance(node, yaml.MappingNode):
-        if node.tag != "tag:yaml.org,2002:map":
-            raise wrong(f"the tag `{node.tag}` is not allowed")
         members: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode) or key_node.value == "<<":
                 raise wrong("a key must be plain text", key_node)
             key = str(key_node.value)
+            if not _is_unicode(key):
+                raise wrong("a lone surrogate, which is no character", key_node)
             if key in members:
                 raise wrong(f"`{key}` stands here twice", key_node)
             members[key] = _construct(file, loader, value_node, (*path, key), lines)
             lines[(*path, key)] = key_node.start_mark.line + 1
         return members
     if isinstance(node, yaml.SequenceNode):
-        if node.tag != "tag:yaml.org,2002:seq":
-            raise wrong(f"the tag `{node.tag}` is not allowed")
         return [
             _construct(file, loader, item, (*path, index), lines) for index, item in enumerate(node.value)
         ]
-    if node.tag not in {"tag:yaml.org,2002:str", *(tag for tag, _, _ in _RESOLVERS)}:
-        raise wrong(f"the tag `{node.tag}` is not allowed")
     value = loader.construct_object(node)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53:
         raise wrong("an integer beyond ±(2^53-1)")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise wrong("a number that does not fit a double")
+    if isinstance(value, str) and not _is_unicode(value):
+        raise wrong("a lone surrogate, which is no character")
     return value
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)

@@ -4,7 +4,8 @@ What policy judges, the approver sees and the executor runs includes the default
 fetches: only references inside the schema are taken, and the validator itself is offline as well.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import jsonschema_rs
@@ -28,7 +29,7 @@ class ArgumentSchema:
         """Raises `SchemaUnusable` for a schema that is invalid, foreign or refers outside itself."""
         self.schema = schema
         _check_dialect(schema)
-        _check_references(schema)
+        _check_references(schema, is_root=True)
         try:
             self._validator = jsonschema_rs.Draft202012Validator(
                 dict(schema),
@@ -75,15 +76,19 @@ def _check_dialect(schema: Mapping[str, Any]) -> None:
         raise SchemaUnusable('the schema of arguments must say `"type": "object"`')
 
 
+_LOCAL_POINTER: Final = re.compile(r"#(?:/[^%]*)?")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-def _check_references(node: Any) -> None:
+def _check_references(node: Any, *, is_root: bool = False) -> None:
     if isinstance(node, Mapping):
         for keyword in _REFERENCES:
             reference = node.get(keyword)
             if isinstance(reference, str) and not reference.startswith("#"):
                 raise SchemaUnusable(f"`{keyword}` must stay inside the schema (`#/…`), not `{reference}`")
+        if not is_root and isinstance(node.get("$id"), str):
+            # Below one, `#/…` would mean another place to the validator than to `resolve_reference`.
+            raise SchemaUnusable("`$id` may stand only at the top of the schema")
         for value in node.values():
             _check_references(value)
     elif isinstance(node, list):
@@ -97,18 +102,54 @@ def resolve_reference(root: Mapping[str, Any], node: Mapping[str, Any]) -> Mappi
     while "$ref" in node:
         reference = node["$ref"]
         seen += 1
-        if seen > 16 or not isinstance(reference, str) or not reference.startswith("#"):
+        # Anchors and percent-encoded pointers are for the validator alone: here they are not understood.
+        if seen > 16 or not isinstance(reference, str) or not _LOCAL_POINTER.fullmatch(reference):
             return None
         target: Any = root
-        for token in [t for t in reference[1:].split("/") if t]:
+        for token in reference.split("/")[1:]:
             name = token.replace("~1", "/").replace("~0", "~")
             if not isinstance(target, Mapping) or name not in target:
                 return None
             target = target[name]
         if not isinstance(target, Mapping):
             return None
-        node = {**target, **{k: v for k, v in node.items() if k != "$ref"}}
+        node = _with_siblings(target, node)
     return node
+
+
+def _with_siblings(target: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The target of a `$ref` and the keywords beside it, which hold both."""
+    siblings = {name: value for name, value in node.items() if name != "$ref"}
+    if "properties" in siblings and "properties" in target:
+        siblings["properties"] = {**target["properties"], **siblings["properties"]}
+    if "required" in siblings and "required" in target:
+        siblings["required"] = [*target["required"], *siblings["required"]]
+    return {**target, **siblings}
+
+
+def without_null(root: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    """(the schema less its null alternative, whether it had one).
+
+    The schema is `None` when what is left is a union of its own.
+    """
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        types = [name for name in kind if name != "null"]
+        return ({**schema, "type": types[0]} if len(types) == 1 else None), "null" in kind
+    if isinstance(kind, str):
+        # Whatever `anyOf` and `oneOf` say beside a type, they only narrow it.
+        return schema, False
+    for keyword in ("anyOf", "oneOf"):
+        options = schema.get(keyword)
+        if not isinstance(options, list):
+            continue
+        resolved = [resolve_reference(root, one) if isinstance(one, Mapping) else None for one in options]
+        others = [option for option in resolved if option is None or option.get("type") != "null"]
+        nullable = len(others) < len(options)
+        return (others[0] if len(others) == 1 and nullable else None), nullable
+    if isinstance(schema.get("enum"), list) and None in schema["enum"]:
+        return {**schema, "enum": [value for value in schema["enum"] if value is not None]}, True
+    return schema, False
 
 
 def _fill(root: Mapping[str, Any], node: Any, value: Any) -> Any:
@@ -117,9 +158,10 @@ def _fill(root: Mapping[str, Any], node: Any, value: Any) -> Any:
     if schema is None:
         return value
     if isinstance(value, Mapping):
-        return _fill_object(root, schema, value)
+        return _fill_object(root, without_null(root, schema)[0] or schema, value)
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        items = [_fill(root, schema["items"], item) for item in value]
+        others = len(schema.get("prefixItems", ()))
+        items = value[:others] + [_fill(root, schema["items"], item) for item in value[others:]]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 
@@ -141,22 +183,42 @@ def _fill_object(root: Mapping[str, Any], schema: Mapping[str, Any], value: Mapp
 
 
 def _check_defaults(root: Mapping[str, Any], node: Any, path: tuple[str, ...]) -> None:
-    if isinstance(node, Mapping):
-        for name, member in node.get("properties", {}).items() if _is_object(node) else ():
-            if isinstance(member, Mapping) and "default" in member:
-                # Judged with the root's definitions at hand, so that a local `$ref` resolves.
-                alone = {**{k: v for k, v in root.items() if k in ("$defs", "definitions")}, **member}
-                if not jsonschema_rs.Draft202012Validator(alone, offline=True).is_valid(member["default"]):
-                    where = format_pointer((*path, name))
-                    raise SchemaUnusable(f"the default of `{where}` does not fit its own schema")
-            _check_defaults(root, member, (*path, name))
-        items = node.get("items")
-        if isinstance(items, Mapping):
-            _check_defaults(root, items, (*path, "*"))
+    """Every default fits its own schema and is complete: defaults are filled in once, not in defaults."""
+    for at, schema in _subschemas(node, path):
+        for name, member in schema.get("properties", {}).items():
+            resolved = resolve_reference(root, member) if isinstance(member, Mapping) else None
+            if resolved is None or "default" not in resolved:
+                continue
+            default = resolved["default"]
+            where = format_pointer((*at, name))
+            # Judged with the root's definitions at hand, so that a local `$ref` resolves.
+            alone = {**{k: v for k, v in root.items() if k in ("$defs", "definitions")}, **member}
+            if not jsonschema_rs.Draft202012Validator(alone, offline=True).is_valid(default):
+                raise SchemaUnusable(f"the default of `{where}` does not fit its own schema")
+            if _fill(root, member, default) is not default:
+                raise SchemaUnusable(
+                    f"the default of `{where}` leaves out defaults inside it: write them out"
+                )
 
 
-def _is_object(node: Mapping[str, Any]) -> bool:
-    return isinstance(node.get("properties"), Mapping)
+_MAPS_OF_SCHEMAS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMAS: Final = ("items", "additionalProperties", "if", "then", "else", "not", "contains")
+
+
+def _subschemas(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Every schema in a valid schema, itself first, each with the place of what it describes."""
+    if not isinstance(node, Mapping):
+        return
+    yield path, node
+    for keyword in _MAPS_OF_SCHEMAS:
+        for name, member in node.get(keyword, {}).items():
+            yield from _subschemas(member, (*path, name) if keyword == "properties" else path)
+    for keyword in _LISTS_OF_SCHEMAS:
+        for member in node.get(keyword, ()):
+            yield from _subschemas(member, path)
+    for keyword in _SCHEMAS:
+        yield from _subschemas(node.get(keyword), (*path, "*") if keyword == "items" else path)
 
 
 def _argument_error(arguments: Mapping[str, Any], error: Any) -> ArgumentError:

@@ -6,22 +6,19 @@ import orjson
 
 from authz.core.cedar_context import ContextFacts, Reads, context_values
 from authz.core.cedar_schema import action_id
-from authz.core.entities import resource_document
+from authz.core.entities import join_documents, resource_document
 from authz.core.policy import Question
-from authz.core.ruleset import Ruleset, Tool
+from authz.core.ruleset import Tool
 from authz.model.decision import Access
 
 
-def entities_document(
-    ruleset: Ruleset, agent: str, user: str | None, tool: Tool, accesses: Sequence[Access]
-) -> str:
-    """Everything that evaluating these accesses could look into, as one Cedar JSON document."""
-    documents = dict(ruleset.entities.principal(agent, user))
-    documents[("Tool", tool.descriptor.qualified_name)] = tool.document
+def call_entities(tool: Tool, accesses: Sequence[Access]) -> str:
+    """The entities that this call adds to those of its principal, as one Cedar JSON document."""
+    documents = {("Tool", tool.descriptor.qualified_name): tool.document}
     for access in accesses:
         entity = access.resource.entity
         documents[(entity.type, entity.id)] = resource_document(access.resource)
-    return (b"[" + b",".join(documents.values()) + b"]").decode()
+    return join_documents(documents)
 
 
 def question(agent: str, tool: Tool, access: Access, facts: ContextFacts) -> Question:

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from authz.core.arguments import resolve_reference
+from authz.core.arguments import resolve_reference, without_null
 from authz.core.fingerprint import canonical_json
 
 RESERVED_NAMES: Final = frozenset({"__entity", "__extn", "__expr"})
@@ -114,8 +114,9 @@ class _Union(Encoder):
             encoded["string"] = value
         elif isinstance(value, bool):
             encoded["bool"] = value
-        elif isinstance(value, int):
-            encoded["long"] = value
+        elif isinstance(value, (int, float)) and float(value).is_integer() and abs(value) < 2**53:
+            # 5.0 is the same JSON number as 5, so a rule on `long` must see it too.
+            encoded["long"] = int(value)
         return encoded
 
 
@@ -165,12 +166,12 @@ class _Record(Encoder):
         *,
         is_open: bool,
         has_nulls: bool | None = None,
-        declared: frozenset[str] | None = None,
+        whole: Mapping[str, _Member] | None = None,
     ) -> None:
         self._members = members
         self._is_open = is_open
-        self._declared = frozenset(members) if declared is None else declared
-        """Names that are the schema's own, also where this encoder leaves them out."""
+        self._whole = members if whole is None else whole
+        """Members that are the schema's own, also where this encoder leaves them out."""
         self._has_nulls = (
             any(member.nullable for member in members.values()) if has_nulls is None else has_nulls
         )
@@ -191,15 +192,13 @@ class _Record(Encoder):
         nulls: list[str] = []
         extra: list[dict[str, str]] = []
         for name, item in _expect(value, dict).items():
-            member = self._members.get(name)
+            member = self._whole.get(name)
             if member is None:
-                if name not in self._declared and self._is_open:
+                if self._is_open:
                     extra.append({"key": name, "value": text_of(item)})
-                elif name in self._declared and item is None:
-                    nulls.append(name)
             elif item is None and member.nullable:
                 nulls.append(name)
-            else:
+            elif name in self._members:
                 encoded[name] = member.encoder.encode(item)
         if self._has_nulls:
             encoded[NULLS] = nulls
@@ -216,7 +215,7 @@ class _Record(Encoder):
                 {name: member for name, member in self._members.items() if name in names},
                 is_open=self._is_open and EXTRA in names,
                 has_nulls=self._has_nulls and NULLS in names,
-                declared=self._declared,
+                whole=self._whole,
             )
             self._parts[names] = part
         return part
@@ -257,7 +256,7 @@ def _compile(root: Mapping[str, Any], node: Any, depth: int) -> tuple[Encoder, b
     schema = resolve_reference(root, node) if isinstance(node, Mapping) else None
     if schema is None or depth > MAX_SCHEMA_DEPTH:
         return _Union(), False
-    schema, nullable = _without_null(root, schema)
+    schema, nullable = without_null(root, schema)
     if schema is None:
         return _Union(), nullable
     return _encoder_of(root, schema, depth), nullable
@@ -273,7 +272,7 @@ def _encoder_of(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) 
     if isinstance(kind, str) and kind in simple:
         return simple[kind]()
     if kind == "array":
-        return _array_encoder(root, schema.get("items"), depth)
+        return _array_encoder(root, schema, depth)
     if kind == "object":
         return _record_encoder(root, schema, depth)
     return _Union()
@@ -283,31 +282,9 @@ def _all_strings(values: Any) -> bool:
     return isinstance(values, list) and bool(values) and all(isinstance(value, str) for value in values)
 
 
-def _without_null(
-    root: Mapping[str, Any], schema: Mapping[str, Any]
-) -> tuple[Mapping[str, Any] | None, bool]:
-    """The schema less its null alternative; `None` when what is left is a union of its own."""
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        others = [name for name in kind if name != "null"]
-        rest = {**schema, "type": others[0]} if len(others) == 1 else None
-        return rest, "null" in kind
-    for keyword in ("anyOf", "oneOf"):
-        options = schema.get(keyword)
-        if not isinstance(options, list):
-            continue
-        resolved = [resolve_reference(root, option) for option in options if isinstance(option, Mapping)]
-        others_ = [option for option in resolved if option is not None and option.get("type") != "null"]
-        nullable = len(others_) < len(options)
-        return (others_[0] if len(others_) == 1 and nullable else None), nullable
-    if "enum" in schema and None in schema["enum"]:
-        rest_values = [value for value in schema["enum"] if value is not None]
-        return {**schema, "enum": rest_values}, True
-    return schema, False
-
-
-def _array_encoder(root: Mapping[str, Any], items: Any, depth: int) -> Encoder:
-    if not isinstance(items, Mapping):
+def _array_encoder(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Encoder:
+    items = schema.get("items")
+    if not isinstance(items, Mapping) or "prefixItems" in schema:
         return _Array(None)
     encoder, nullable = _compile(root, items, depth + 1)
     if nullable:
@@ -315,10 +292,10 @@ def _array_encoder(root: Mapping[str, Any], items: Any, depth: int) -> Encoder:
     if isinstance(encoder, (_String, _Long, _Bool)):
         return _Array(encoder)
     if isinstance(encoder, _Record):
-        schema = resolve_reference(root, items) or {}
+        declared = (resolve_reference(root, items) or {}).get("properties", {})
         fields = {
             name: field
-            for name, member in schema.get("properties", {}).items()
+            for name, member in declared.items()
             for field in [_compile(root, member, depth + 2)[0]]
             if isinstance(field, (_String, _Long, _Bool))
         }

@@ -5,7 +5,7 @@ into (spec section 6: leaving one out could turn a forbid into nothing).
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ NO_USER: Final = ""
 CACHED_PRINCIPALS: Final = 4096
 
 Uid = tuple[str, str]
+PreparedEntities = Any
+"""Entities as the engine has parsed them; opaque to everyone else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +34,26 @@ class PersonOrGroup:
 
 
 class EntityDirectory:
-    """Looks up the entities of a bundle as Cedar JSON. The cache holds what the bundle alone decides."""
+    """Looks up the entities of a bundle. The cache holds what the bundle alone decides."""
 
-    def __init__(self, members: Iterable[PersonOrGroup], literals: Iterable[Uid]) -> None:
+    def __init__(
+        self,
+        members: Iterable[PersonOrGroup],
+        literals: Iterable[Uid],
+        prepare: Callable[[str], PreparedEntities],
+    ) -> None:
+        """`prepare` parses Cedar JSON once, for use in many evaluations."""
         self._members = {member.uid: member for member in members}
         self._literals = sorted(literals)
-        self._cache: OrderedDict[tuple[str, str], Mapping[Uid, bytes]] = OrderedDict()
+        self._prepare = prepare
+        self._cache: OrderedDict[tuple[str, str], PreparedEntities] = OrderedDict()
 
-    def principal(self, agent: str, user: str | None) -> Mapping[Uid, bytes]:
-        """Cedar JSON of everything an evaluation for this agent and user could look into."""
+    def principal(self, agent: str, user: str | None) -> PreparedEntities:
+        """Everything besides the resources that an evaluation for this agent and user could look into."""
         key = (agent, user or NO_USER)
         found = self._cache.get(key)
         if found is None:
-            found = self._load(*key)
+            found = self._prepare(join_documents(self._load(*key)))
             self._cache[key] = found
             if len(self._cache) > CACHED_PRINCIPALS:
                 self._cache.popitem(last=False)
@@ -116,6 +125,11 @@ def resource_document(resource: Resource) -> bytes:
     return _document(
         (entity.type, entity.id), entity.attributes, [(above.type, above.id) for above in ancestors], None
     )
+
+
+def join_documents(documents: Mapping[Uid, bytes]) -> str:
+    """Entities as one Cedar JSON document."""
+    return (b"[" + b",".join(documents.values()) + b"]").decode()
 
 
 def tool_document(tool: str, server: str, name: str) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from authz.core.cedar_context import ContextFacts
-from authz.core.cedar_request import entities_document, question
+from authz.core.cedar_request import call_entities, question
 from authz.core.claims import BelievedClaims
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.provenance import ArgumentProvenance
@@ -68,15 +68,14 @@ def evaluate_policy(
         exposed=facts.exposed,
         now_ms=facts.now_ms,
     )
+    added = call_entities(tool, canonical.accesses)
     agents = capability.agents or (call.subject.agent,)
     by_access: list[list[AccessVerdict]] = [[] for _ in canonical.accesses]
     internal = ""
     for agent in agents:
-        entities = entities_document(
-            facts.ruleset, agent, call.subject.on_behalf_of, tool, canonical.accesses
-        )
+        principal = facts.ruleset.entities.principal(agent, call.subject.on_behalf_of)
         questions = [question(agent, tool, access, context) for access in canonical.accesses]
-        for index, answer in enumerate(facts.ruleset.engine.evaluate(questions, entities)):
+        for index, answer in enumerate(facts.ruleset.engine.evaluate(questions, principal, added)):
             access = canonical.accesses[index]
             internal = internal or answer.internal
             by_access[index].append(

@@ -148,7 +148,7 @@ def encode_rule(rule: str) -> str:
 def index_members(record: Mapping[str, object]) -> IndexMembers:
     """What searches select a record by, read from the members of its body.
 
-    The one place that says where they stand: `decision_id`, `trace.trace_id`, `effect`, `subject.agent`,
+    The one place that says where they stand: `decision_id`, `trace_id`, `effect`, `subject.agent`,
     `subject.on_behalf_of`, `tool.server` + `/` + `tool.name`, and the `rule` of each of `matched`, in
     order. An absent or null member is an empty field. Raises `MalformedRecord` for a member
     of another type. Build `Event` with this, and its fields cannot disagree with its body.
@@ -160,7 +160,7 @@ def index_members(record: Mapping[str, object]) -> IndexMembers:
         raise MalformedRecord("`matched` is not a list of objects")
     return IndexMembers(
         decision_id=_text(record, "decision_id"),
-        trace_id=_text(_object(record, "trace"), "trace_id"),
+        trace_id=_text(record, "trace_id"),
         agent=_text(subject, "agent"),
         user=_text(subject, "on_behalf_of"),
         tool=f"{server}/{name}" if server or name else "",

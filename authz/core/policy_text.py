@@ -20,7 +20,8 @@ _TOKEN = re.compile(
 )
 
 # U+202A-E and U+2066-9 reorder what a reviewer sees; a bare CR ends a Cedar comment, so that what
-# follows it is a rule where an editor shows a comment; a BOM and U+2028-9 are invisible.
+# follows it is a rule where an editor shows a comment; a BOM, U+2028-9 and C1 controls are invisible or
+# end a line for one reader only.
 _HIDING: Final = {
     "\r": "a carriage return (a bare CR ends a comment and can hide a rule)",
     "\ufeff": "a byte order mark",
@@ -30,7 +31,8 @@ _HIDING: Final = {
     "\u200f": "a bidirectional control",
     "\u061c": "a bidirectional control",
     **{chr(code): "a bidirectional control" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
-    **{chr(code): "a control character" for code in (*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F)},
+    **{chr(code): "a control character" for code in (*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20))},
+    **{chr(code): "a control character" for code in range(0x7F, 0xA0)},
 }
 
 

@@ -63,7 +63,8 @@ def check_provenance(
     sources: dict[str, set[str]] = {}
     secret_leaves: set[Tokens] = set()
     unknown: set[str] = set()
-    for tokens, _ in leaves(arguments):
+    # A call without any argument has no value that could come from anywhere.
+    for tokens, _ in leaves(arguments) if arguments else ():
         role = roles.role_of(tokens)
         claim = _nearest_claim(call.provenance, tokens)
         believed = claim is not None and claim.source in SOURCES and claim.source in profile.sources

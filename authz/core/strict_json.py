@@ -146,7 +146,7 @@ def _check_surrogates(value: JsonValue) -> None:
 def _located(text: str, error: "_Flaw | json.JSONDecodeError") -> MalformedInput:
     code = error.code if isinstance(error, _Flaw) else "input.not_json"
     message = error.message if isinstance(error, _Flaw) else f"the text is not JSON: {error.msg.lower()}"
-    locator = _Locator(text)
+    locator = _Locator(text, code)
     position = locator.find()
     if isinstance(error, json.JSONDecodeError):
         position = error.pos
@@ -175,10 +175,14 @@ class _Stop(Exception):
 
 
 class _Locator:
-    """Walks a text that was already refused, to name the first faulty place and its pointer."""
+    """Walks a text that was already refused, to name the first place of its fault and the pointer to it.
 
-    def __init__(self, text: str) -> None:
+    Only what `code` names is a fault here: a text may have others, which the fast pass met later.
+    """
+
+    def __init__(self, text: str, code: str) -> None:
         self._text = text
+        self._code = code
         self._at = 0
         self._path: list[str] = []
 
@@ -223,17 +227,24 @@ class _Locator:
             check = _finite_number
         try:
             check(literal)
-        except _Flaw:
-            raise _Stop from None
+        except _Flaw as flaw:
+            self._stop_at(flaw.code)
         self._at = found.end()
+
+    def _stop_at(self, code: str) -> None:
+        if code == self._code:
+            raise _Stop
 
     def _string(self) -> str:
         found = _STRING.match(self._text, self._at)
         if not found:
             raise _Stop
+        value = ""
         try:
             value = json.loads(found.group())
             _check_surrogates(value)
+        except _Flaw as flaw:
+            self._stop_at(flaw.code)
         except ValueError:
             raise _Stop from None
         self._at = found.end()
@@ -251,7 +262,7 @@ class _Locator:
             start = self._at
             name = self._string()
             self._path.append(name)
-            if name in names:
+            if name in names and self._code == "input.duplicate_name":
                 self._at = start
                 raise _Stop
             names.add(name)

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from authz.core.canonical import canonicalize, opaque
+from authz.core.canonical import canonicalize, opaque, opaque_text
 from authz.core.claims import BelievedClaims
 from authz.core.pointer import Tokens, find, format_pointer, replace_leaf
 from authz.core.provenance import RoleTable
 from authz.core.strict_json import type_names
 from authz.model.call import Call
 from authz.model.decision import Access, ArgumentError, Code, Next, Refusal, Stage
-from authz.model.resource import Authority, NotCanonical, Resource, Scope, Verb
+from authz.model.resource import Authority, Base, NotCanonical, Resource, Scope, Verb
 from authz.model.tool import AccessSpec, Descriptor
 
 READING: Final = frozenset({Verb.READ, Verb.CONNECT})
@@ -89,8 +89,11 @@ def canonicalize_call(
         if isinstance(resources, NotCanonical):
             errors.append(_argument_error(found, resources))
             continue
-        if found.tokens is not None and len(resources) == 1 and resources[0].kind != "opaque":
-            canonical = replace_leaf(canonical, found.tokens, resources[0].value)
+        understood = all(resource.kind != "opaque" for resource in resources)
+        if found.tokens is not None and isinstance(found.value, str) and understood:
+            # A list in one string (recipients) stays one string, of canonical members.
+            spelled = ", ".join(resource.value for resource in resources)
+            canonical = replace_leaf(canonical, found.tokens, spelled)
         for resource in resources:
             accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
     if errors:
@@ -140,7 +143,7 @@ def _canonical(found: _Found, believed: BelievedClaims) -> tuple[Resource, ...] 
         return NotCanonical(code=f"{spec.kind}.type", message="expected a string that names a resource")
     resources = canonicalize(spec.kind, value, believed.base, object_type=spec.object_type)
     if isinstance(resources, NotCanonical) and not resources.understood:
-        return (opaque(spec.kind, str(value), resources.message),)
+        return (opaque(spec.kind, opaque_text(value), resources.code),)
     return resources
 
 
@@ -161,9 +164,10 @@ def _accesses(
     )
     forms: list[tuple[Resource, tuple[int, int] | None]] = [(resource, None)]
     if claim is not None:
-        real = canonicalize("path", claim.path, believed.base)
+        # Where something really lies is absolute: with nothing to be relative to, the rest is opaque.
+        real = canonicalize("path", claim.path, Base(volume=believed.base.volume))
         if isinstance(real, NotCanonical):
-            real = (opaque("path", claim.path, "the resolved path is not a path"),)
+            real = (opaque("path", claim.path, real.code),)
         same_file = (
             (claim.device, claim.inode) if claim.device is not None and claim.inode is not None else None
         )

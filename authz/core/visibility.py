@@ -4,7 +4,8 @@ One function for `POST /tools/visible` and for stage 2, so that what is hidden c
 any spelling, and what is shown is not denied by name.
 """
 
-from authz.core.cedar_request import entities_document
+from authz.core.cedar_request import call_entities
+from authz.core.entities import PreparedEntities
 from authz.core.ruleset import Ruleset, Tool
 from authz.model.resource import Verb
 from authz.model.tool import Descriptor
@@ -20,23 +21,24 @@ def hidden_because(ruleset: Ruleset, tool: Tool, agent: str, user: str | None) -
     cache = ruleset.visibility
     if key in cache:
         return cache[key]
-    entities = entities_document(ruleset, agent, user, tool, ())
-    reason = _hidden(ruleset, tool, agent, entities)
+    principal = ruleset.entities.principal(agent, user)
+    reason = _hidden(ruleset, tool, agent, principal)
     if len(cache) >= ruleset.MAX_CACHED_VISIBILITY:
         cache.clear()
     cache[key] = reason
     return reason
 
 
-def _hidden(ruleset: Ruleset, tool: Tool, agent: str, entities: str) -> str | None:
+def _hidden(ruleset: Ruleset, tool: Tool, agent: str, principal: PreparedEntities) -> str | None:
     always = _verbs_of_every_call(tool.descriptor)
+    added = call_entities(tool, ())
     possible = False
     for verb in sorted({action.verb for action in tool.actions}):
         could = False
         denying: set[str] = set()
         for action in tool.actions:
             if action.verb is verb and not could:
-                could, rules = ruleset.engine.could_allow(("Agent", agent), action.id, entities)
+                could, rules = ruleset.engine.could_allow(("Agent", agent), action.id, principal, added)
                 denying |= {rule.rule for rule in rules}
         possible = possible or could
         if not could and verb in always:

@@ -92,6 +92,11 @@ class GroupCommitter:
             self._condition.notify()
         return await future
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether every later commit is refused."""
+        return self._closed is not None
+
     def close(self) -> None:
         """Write what waits and a last checkpoint, then stop. Blocks; call it off the event loop."""
         with self._condition:

@@ -111,6 +111,8 @@ class SqliteLedger:
     async def is_ready(self) -> bool:
         """See `authz.ports.Ledger.is_ready`. Asked of the store at most once a second, whoever asks."""
         now = self._monotonic()
+        if self._committer.is_closed:
+            return False
         if self._readiness is None or now >= self._readiness[1]:
             try:
                 async with asyncio.timeout(_READY_TIMEOUT_SECONDS):

@@ -115,7 +115,9 @@ class SqliteReader:
 
     def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         found = self._fetch_events(build_find_event(tenant, decision_id))
-        return found[0] if found else None
+        return max(
+            found, key=lambda event: (event.recorded_at_ms, event.writer, event.sequence), default=None
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -169,12 +171,12 @@ def build_search(query: EventQuery) -> Select[Any]:
 
 
 def build_find_event(tenant: str, decision_id: str) -> Select[Any]:
-    """The record that made a decision, as SQL."""
+    """The record that made a decision, as SQL; not sorted, so that its own index is used."""
     return (
-        _newest_first(tenant)
+        select(*_STORED_EVENT)
+        .where(EVENTS.c.tenant == tenant)
         .where(EVENTS.c.decision_id == decision_id, literal_column("decision_id <> ''"))
         .where(EVENTS.c.type == EventType.DECISION_MADE.value)
-        .limit(1)
     )
 
 

@@ -16,17 +16,15 @@ class _Table(SQLModel):
     metadata = MetaData()
 
 
+_POSITION = ("recorded_at_ms", "writer", "sequence")
 _ONE_TREE = {"sqlite_with_rowid": False}
 """Small rows with a text key: one page to write instead of a table's and an index's."""
 
 
-def _partial_index(name: str, column: str) -> Index:
-    """Only rows where `column` is not empty. A query must say so too for SQLite to use it.
-
-    The tenant comes first: without it SQLite would rather walk `events_by_time`, for its order.
-    """
+def _partial_index(name: str, column: str, *rest: str) -> Index:
+    """Only rows where `column` is not empty. A query must say so too for SQLite to use it."""
     condition = text(f"{column} <> ''")
-    return Index(name, "tenant", column, sqlite_where=condition, postgresql_where=condition)
+    return Index(name, "tenant", column, *rest, sqlite_where=condition, postgresql_where=condition)
 
 
 class EventRow(_Table, table=True):
@@ -34,9 +32,10 @@ class EventRow(_Table, table=True):
 
     __tablename__ = "events"
     __table_args__ = (
-        Index("events_by_time", "tenant", "recorded_at_ms", "writer", "sequence"),
+        # Each in the order of a search: else SQLite would walk all of a tenant's records for that order.
+        Index("events_by_time", "tenant", *_POSITION),
         _partial_index("events_by_decision", "decision_id"),
-        _partial_index("events_by_trace", "trace_id"),
+        _partial_index("events_by_trace", "trace_id", *_POSITION),
     )
 
     writer: str = Field(sa_type=Text, primary_key=True)

@@ -50,7 +50,7 @@ def event(
     """A record as the service makes it: its fields are read from its body."""
     body: dict[str, object] = {
         "decision_id": f"d-{number}",
-        "trace": {"trace_id": trace_id},
+        "trace_id": trace_id,
         "effect": effect,
         "subject": {"agent": agent, "on_behalf_of": user},
         "tool": {"server": server, "name": name},

@@ -2,8 +2,8 @@
 
 Nothing here stands in for the product: the bundle goes through the loader, and the call through `decide`.
 
-    world = world_of('@id("reads") permit (principal, action in Action::"read", resource);')
-    outcome = decide_in(world, call("fs/file_read", path="/workspace/a"))
+    ruleset = world('@id("reads") permit (principal, action in Action::"read", resource);')
+    outcome = decide_in(ruleset, call("fs/file_read", path="/workspace/a"))
     assert outcome.decision.effect is Effect.ALLOW
 """
 
@@ -174,7 +174,7 @@ def bundle_files(
     return {name: text.encode() for name, text in texts.items()}
 
 
-def world_of(
+def world(
     rules: str | Mapping[str, str] = PERMIT_ALL, *, protected: Protected | None = None, **files: Any
 ) -> Ruleset:
     """The ruleset of a bundle; the defaults allow everything to everybody. Raises `BundleError`."""
@@ -187,7 +187,7 @@ def faults_of(
 ) -> tuple[BundleProblem, ...]:
     """Why such a bundle is refused. Fails when it is not."""
     with pytest.raises(BundleError) as caught:
-        world_of(rules, protected=protected, **files)
+        world(rules, protected=protected, **files)
     assert caught.value.problems
     return caught.value.problems
 
@@ -206,9 +206,10 @@ def source(name: str, **more: Any) -> ProvenanceClaim:
     return ProvenanceClaim(source=name, **{**more, "labels": frozenset(more.get("labels", ()))})
 
 
-def call(  # noqa: PLR0913 - every part of a call can be set by name
+def call(
     name: str,
     arguments: Mapping[str, Any] | None = None,
+    /,
     *,
     agent: str = "coder-1",
     user: str | None = "ada",
@@ -245,14 +246,14 @@ def call(  # noqa: PLR0913 - every part of a call can be set by name
     )
 
 
-def caller_of(world: Ruleset, profile: str | Profile = "runtime") -> Caller:
+def caller_of(ruleset: Ruleset, profile: str | Profile = "runtime") -> Caller:
     """A caller of tenant `acme` with that profile of the bundle."""
-    chosen = world.profiles[profile] if isinstance(profile, str) else profile
+    chosen = ruleset.profiles[profile] if isinstance(profile, str) else profile
     return Caller(key_id="key-1", tenant="acme", roles=frozenset({"decide"}), profile=chosen)
 
 
 def facts(
-    world: Ruleset,
+    ruleset: Ruleset,
     *,
     caller: Caller | None = None,
     now_ms: int = NOW_MS,
@@ -263,8 +264,8 @@ def facts(
 ) -> Facts:
     """What a decision depends on besides the call."""
     return Facts(
-        caller=caller or caller_of(world),
-        ruleset=world,
+        caller=caller or caller_of(ruleset),
+        ruleset=ruleset,
         now_ms=now_ms,
         decision_id=decision_id,
         operation=operation,
@@ -275,14 +276,14 @@ def facts(
     )
 
 
-def decide_in(world: Ruleset, made: Call, **known: Any) -> Outcome:
+def decide_in(ruleset: Ruleset, made: Call, **known: Any) -> Outcome:
     """The decision on one call; `known` are arguments of `facts`."""
-    return decide(made, facts(world, **known))
+    return decide(made, facts(ruleset, **known))
 
 
-def record_of(world: Ruleset, made: Call, outcome: Outcome) -> dict[str, Any]:
+def record_of(ruleset: Ruleset, made: Call, outcome: Outcome) -> dict[str, Any]:
     """The body of the one record that the decision leaves, as it is written."""
-    event = decision_event(made, outcome, caller_of(world), world, Redactor(b"r" * 32), NOW_MS)
+    event = decision_event(made, outcome, caller_of(ruleset), ruleset, Redactor(b"r" * 32), NOW_MS)
     body: dict[str, Any] = json.loads(event.body)
     return body
 

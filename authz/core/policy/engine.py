@@ -10,10 +10,12 @@ from cedarpy import pst
 
 from authz.core.cedar_context import Reads
 from authz.core.cedar_schema import Action, evaluation_schema
+from authz.core.entities import PreparedEntities
 from authz.core.policy.reads import context_reads, literals_looked_into
 from authz.core.policy.rules import Policy, check_unique, first_line, validate
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import Code, Effect, RuleKind, RuleMatch
+from authz.model.resource import Entity
 
 BLANKET_PERMIT: Final = "authz:asked-for"
 """Id of the permit that carries the second set. No `@id` can equal it: a colon is not allowed there."""
@@ -80,12 +82,28 @@ class PolicyEngine:
         )
         """Literals whose own parents or attributes a condition reads: Cedar must be handed them."""
 
-    def evaluate(self, questions: Sequence[Question], entities: str) -> list[PolicyAnswer]:
-        """Answer every question over the same entities (Cedar JSON text). Never raises for a request.
+    def prepare_entities(self, text: str) -> PreparedEntities:
+        """Parse entities (Cedar JSON) once for many evaluations, held to the schema.
+
+        Raises `ValueError` for entities that the schema does not have; no request can cause that.
+        """
+        return cedarpy.Entities.from_json_str(text, self._schema)
+
+    def evaluate(
+        self, questions: Sequence[Question], principal: PreparedEntities, added: str
+    ) -> list[PolicyAnswer]:
+        """Answer every question over the same entities. Never raises for a request.
+
+        `principal` comes from `prepare_entities`; `added` is Cedar JSON of what this call adds.
 
         Anything but a clean Allow or Deny from Cedar is a deny with `policy.error`: an erroring
         forbid, which Cedar skips, must not vanish.
         """
+        try:
+            entities = principal.with_added_json_str(added)
+        except ValueError:
+            # The text of the error echoes entities, so it goes nowhere.
+            return [_broken("the entities of the call do not fit together")] * len(questions)
         answers: list[PolicyAnswer | None] = [None] * len(questions)
         by_action: dict[str, list[int]] = {}
         for index, question in enumerate(questions):
@@ -96,7 +114,9 @@ class PolicyEngine:
                 answers[index] = answer
         return [answer if answer is not None else _broken("no answer") for answer in answers]
 
-    def _answer(self, action: str, questions: list[Question], entities: str) -> list[PolicyAnswer]:
+    def _answer(
+        self, action: str, questions: list[Question], entities: PreparedEntities
+    ) -> list[PolicyAnswer]:
         if action not in self._actions:
             return [_broken("the action is not in the schema")] * len(questions)
         prepared = self._prepare(action)
@@ -164,7 +184,7 @@ class PolicyEngine:
         return tuple(self.policies[name].match for name in sorted(ids) if name in self.policies)
 
     def could_allow(
-        self, principal: tuple[str, str], action: str, entities: str
+        self, principal: tuple[str, str], action: str, known: PreparedEntities, added: str
     ) -> tuple[bool, tuple[RuleMatch, ...]]:
         """Whether any resource and context could make this action anything but a deny.
 
@@ -172,14 +192,16 @@ class PolicyEngine:
         certain deny is used, to hide a tool; what is shown is still decided in full.
         """
         settled = self._prepare(action).settled
+        # Unlike the others, this function takes entities as Cedar text only.
+        request = {
+            "principal": Entity(type=principal[0], id=principal[1]).cedar,
+            "action": Entity(type="Action", id=action).cedar,
+        }
         try:
-            result = cedarpy.is_authorized_partial(
-                {"principal": _uid(principal), "action": _uid(("Action", action))},
-                settled,
-                entities,
-                schema=self._schema,
-            )
-        except Exception:  # noqa: BLE001 - unsure means shown, and then decided in full
+            entities = known.with_added_json_str(added)
+            result = cedarpy.is_authorized_partial(request, settled, entities, schema=self._schema)
+        except ValueError:
+            # An id that Cedar's text form cannot carry: shown, and then decided in full.
             return True, ()
         if result.decision is cedarpy.Decision.Deny and not result.diagnostics.errors:
             return False, self._rules(result.diagnostics.reasons)
@@ -240,7 +262,9 @@ def _uid(entity: tuple[str, str]) -> dict[str, str]:
     return {"type": entity[0], "id": entity[1]}
 
 
-def _ask_cedar(requests: list[dict[str, Any]], policies: Any, entities: str, schema: Any) -> list[Any]:
+def _ask_cedar(
+    requests: list[dict[str, Any]], policies: Any, entities: PreparedEntities, schema: Any
+) -> list[Any]:
     if not requests:
         return []
     try:

@@ -35,7 +35,7 @@ TIMES = st.integers(0, LAST_MS)
 def events(draw: st.DrawFn) -> Event:
     body: dict[str, object] = {
         "decision_id": draw(TEXT),
-        "trace": {"trace_id": draw(TEXT)},
+        "trace_id": draw(TEXT),
         "effect": draw(st.sampled_from(["allow", "deny", "require_approval"])),
         "subject": {"agent": draw(TEXT), "on_behalf_of": draw(st.none() | TEXT)},
         "tool": {"server": draw(TEXT), "name": draw(TEXT)},

@@ -1,0 +1,78 @@
+"""`make bench`: prints a table and, as the last line, one JSON document with everything measured."""
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from tests.bench.bundle import write_bundle
+from tests.bench.core import measure_core
+from tests.bench.http import CONNECTIONS, Plan, measure_http
+from tests.bench.ledger import measure_commits
+from tests.bench.machine import machine_facts
+from tests.bench.report import table
+from tests.bench.server import Cores
+
+RULES: Final = (10, 100)
+FULL: Final = Plan(runs=5, requests=4000, warm_up=1000)
+QUICK: Final = Plan(runs=3, requests=1000, warm_up=500)
+
+
+def main() -> None:
+    """Measure everything in one run."""
+    args = _arguments()
+    plan = QUICK if args.quick else FULL
+    if args.runs is not None:
+        plan = Plan(runs=args.runs, requests=plan.requests, warm_up=plan.warm_up)
+    cores = Cores.choose()
+    machine = machine_facts(cores)
+    os.sched_setaffinity(0, {cores.load})
+    with tempfile.TemporaryDirectory(prefix="authz-bench-") as name:
+        results = {
+            "machine": machine,
+            "settings": {"runs": plan.runs, "requests": plan.requests, "warm_up": plan.warm_up},
+            **_measure(Path(name), cores, plan),
+        }
+    machine["load_average_after"] = [round(load, 2) for load in os.getloadavg()]
+    document = json.dumps(results, ensure_ascii=False)
+    print(table(results))
+    print()
+    print(document)
+    if args.json is not None:
+        args.json.write_text(document + "\n", encoding="utf-8")
+
+
+def _measure(folder: Path, cores: Cores, plan: Plan) -> dict[str, Any]:
+    bundles = {rules: folder / f"bundle-{rules}" for rules in RULES}
+    for rules, bundle in bundles.items():
+        write_bundle(bundle, rules)
+    http = measure_http(bundles, folder, cores, plan)
+    core = {
+        str(rules): _rounded(measure_core(bundle, runs=plan.runs, calls=plan.requests // 2))
+        for rules, bundle in bundles.items()
+    }
+    commit = {
+        str(tasks): _rounded(
+            measure_commits(bundles[RULES[-1]], folder, tasks=tasks, runs=plan.runs, rows=plan.requests)
+        )
+        for tasks in CONNECTIONS
+    }
+    return {"http": http, "core": core, "commit": commit}
+
+
+def _rounded(found: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 2) for name, value in found.items()}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer runs and requests, for a first look")
+    parser.add_argument("--runs", type=int, help=f"runs to take the median of (default {FULL.runs})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the JSON document there")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

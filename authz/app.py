@@ -13,9 +13,10 @@ from authz.api.metrics import Metrics
 from authz.bundle.load import load_bundle
 from authz.bundle.self_protection import Protected
 from authz.config import CONFIG_FILE, Config
+from authz.core.record import bundle_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
-from authz.ports import Clock
+from authz.ports import Clock, CommitUnit
 from authz.service.decide import DecisionService
 from authz.store.keys import ServiceKeys
 from authz.store.sqlite import SqliteLedger
@@ -119,6 +120,10 @@ async def running(config: Config) -> AsyncIterator[Application]:
     keys = load_keys(config)
     ledger = open_ledger(config, keys)
     try:
+        now_ms = SystemClock().now_ms()
+        for tenant, ruleset in rulesets.items():
+            event = bundle_event(tenant=tenant, ruleset=ruleset, now_ms=now_ms)
+            await ledger.commit(CommitUnit(event=event))
         yield create_application(config, ledger, keys, rulesets)
     finally:
         await ledger.close()

@@ -37,6 +37,14 @@ class Config(BaseModel):
     """How long an allow, and its lease, lasts."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    @field_validator("port", "max_body_bytes", "decision_ttl_seconds", mode="before")
+    @classmethod
+    def _no_boolean(cls, value: Any) -> Any:
+        # `true` would count as 1.
+        if isinstance(value, bool):
+            raise ValueError("must be a number")
+        return value
+
     @field_validator("dev_key", mode="before")
     @classmethod
     def _unset_when_empty(cls, value: Any) -> Any:

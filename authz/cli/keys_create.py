@@ -8,7 +8,7 @@ from authz.cli.data_location import add_data_arguments, fail, read_location
 from authz.errors import AuthzError
 from authz.store.api_keys import ROLES, create_api_key
 
-HELP = "make an API key and print it once"
+HELP = "create an API key and print it once"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from authz.core.log_chain import rfc3339_ms
 from authz.errors import AuthzError
 from authz.store.api_keys import ApiKey, list_api_keys
 
-HELP = "list the API keys"
+HELP = "list API keys, without the keys themselves"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

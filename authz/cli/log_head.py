@@ -8,7 +8,7 @@ from authz.core.log_checkpoint import LogHead, format_head
 from authz.errors import AuthzError
 from authz.store.log_audit import LogSnapshot
 
-HELP = "print the HEAD of the decision log, to keep elsewhere and check with `authz log verify --expect`"
+HELP = "print the HEAD of the decision log, to keep elsewhere and check with `log verify --expect`"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,23 +2,37 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from authz.errors import AuthzError, BundleError
 
-# Command words → module. The module has HELP, add_arguments(parser) and run(args) -> exit code.
-COMMANDS: Final[dict[tuple[str, ...], str]] = {
-    ("serve",): "authz.cli.serve",
-    ("canonicalize",): "authz.cli.canonicalize",
-    ("log", "verify"): "authz.cli.log_verify",
-    ("log", "head"): "authz.cli.log_head",
-    ("keys", "create"): "authz.cli.keys_create",
-    ("keys", "list"): "authz.cli.keys_list",
-    ("keys", "revoke"): "authz.cli.keys_revoke",
-    ("schema",): "authz.cli.schema",
-    ("openapi",): "authz.cli.openapi",
+# Command words → module and what it does. The module has HELP, add_arguments(parser) and run(args) -> exit
+# code; what it does is said here too, so that the list of commands imports none of them.
+COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
+    ("serve",): ("authz.cli.serve", "run the service"),
+    ("canonicalize",): (
+        "authz.cli.canonicalize",
+        "print the canonical form of values: JSON lines in, JSON lines out",
+    ),
+    ("log", "verify"): (
+        "authz.cli.log_verify",
+        "check the decision log: changed, missing, reordered or truncated records",
+    ),
+    ("log", "head"): (
+        "authz.cli.log_head",
+        "print the HEAD of the decision log, to keep elsewhere and check with `log verify --expect`",
+    ),
+    ("keys", "create"): ("authz.cli.keys_create", "create an API key and print it once"),
+    ("keys", "list"): ("authz.cli.keys_list", "list API keys, without the keys themselves"),
+    ("keys", "revoke"): ("authz.cli.keys_revoke", "revoke an API key"),
+    ("schema",): (
+        "authz.cli.schema",
+        "print the Cedar schema that a bundle generates, for editors and Cedar's own tools",
+    ),
+    ("openapi",): ("authz.cli.openapi", "print the OpenAPI document of the HTTP API"),
 }
 GROUPS: Final = {"log": "the decision log", "keys": "API keys of callers"}
 
@@ -26,8 +40,7 @@ GROUPS: Final = {"log": "the decision log", "keys": "API keys of callers"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit code 2 means that it could not do its work."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _parser(words)
-    args = parser.parse_args(words)
+    args = _parser(words).parse_args(words)
     try:
         return int(args.run(args))
     except BundleError as error:
@@ -38,38 +51,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"authz: {error.message}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader of our output left: nothing is wrong with us.
-        sys.stderr.close()
+        # The reader of our output left: nothing is wrong with us. What is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the whole command line, with the options of the one command that `words` ask for."""
     parser = argparse.ArgumentParser(
         prog="authz", description="Decides what AI agents may do, and names the rule that decided."
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    groups: dict[str, argparse._SubParsersAction[argparse.ArgumentParser]] = {}
-    asked = [word for word in words if not word.startswith("-")]
-    for path, module_name in COMMANDS.items():
-        place = commands
-        if len(path) == 2:
-            if path[0] not in groups:
-                group = commands.add_parser(path[0], help=GROUPS[path[0]])
-                groups[path[0]] = group.add_subparsers(required=True, metavar="COMMAND")
-            place = groups[path[0]]
-        # Only the command that runs, or the list that shows it, is worth its imports.
-        if asked[: len(path)] != list(path) and asked[:1] == list(path[:1]) and len(asked) >= len(path):
-            place.add_parser(path[-1])
-            continue
-        if asked and asked[0] != path[0]:
-            place.add_parser(path[-1])
-            continue
-        module = importlib.import_module(module_name)
-        command = place.add_parser(path[-1], help=module.HELP, description=module.HELP)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    top = parser.add_subparsers(required=True, metavar="COMMAND")
+    groups = {
+        name: top.add_parser(name, help=text, description=text).add_subparsers(
+            required=True, metavar="COMMAND"
+        )
+        for name, text in GROUPS.items()
+    }
+    for path, (module_name, text) in COMMANDS.items():
+        place = groups[path[0]] if len(path) == 2 else top
+        command = place.add_parser(path[-1], help=text, description=text)
+        if tuple(words[: len(path)]) == path:
+            module = importlib.import_module(module_name)
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
     return parser
 
 

@@ -3,8 +3,11 @@
 import argparse
 import asyncio
 import secrets
+import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -39,11 +42,27 @@ def run(args: argparse.Namespace) -> int:
     if args.dev and args.host not in (None, "127.0.0.1", "localhost", "::1"):
         raise ConfigError("`--dev` listens on loopback only; leave `--host` out")
     configure_logging(config.log_level)
-    try:
-        asyncio.run(_serve(config, dev=args.dev))
-    except KeyboardInterrupt:
-        pass
+    asyncio.run(_serve(config, dev=args.dev))
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Ends by itself after a signal.
+
+    The base class raises the signal again once it has stopped serving, which would end the process
+    before the log is drained and its last checkpoint written.
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
 
 async def _serve(config: Config, *, dev: bool) -> None:
@@ -51,7 +70,7 @@ async def _serve(config: Config, *, dev: bool) -> None:
         sockets = _listen(config, dev=dev)
         if dev:
             _announce(config, _make_dev_key(config))
-        server = uvicorn.Server(
+        server = _Server(
             uvicorn.Config(
                 application,
                 loop="uvloop",

@@ -78,6 +78,16 @@ def decision_event(
     )
 
 
+def bundle_event(*, tenant: str, ruleset: Ruleset, now_ms: int) -> Event:
+    """The record that a bundle now decides: which rules and tools it has, by its content digest."""
+    body = {
+        "policy_version": ruleset.version,
+        "rules": len(ruleset.engine.policies),
+        "tools": len(ruleset.tools),
+    }
+    return Event(type=EventType.BUNDLE_LOADED, tenant=tenant, occurred_at_ms=now_ms, body=orjson.dumps(body))
+
+
 def refusal_event(
     *, caller: Caller, code: str, message: str, pointer: str | None, status: int, now_ms: int
 ) -> Event:
@@ -175,6 +185,7 @@ def _provenance(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, A
                 "call": claim.call,
                 "trust": claim.trust.value if claim.trust else None,
                 "labels": sorted(claim.labels),
+                "allowed_use": sorted(claim.allowed_use),
             }
             for tokens, claim in call.provenance.items()
         }

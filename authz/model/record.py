@@ -12,7 +12,7 @@ class EventType(StrEnum):
     REQUEST_REFUSED = "request.refused"
     """A known caller's request was refused before a decision (stages 0 and 1)."""
     BUNDLE_LOADED = "bundle.loaded"
-    SERVICE_STARTED = "service.started"
+    """From here on a tenant's calls are decided by this bundle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ import sys
 from typing import Any, Final
 
 import yaml
-from agentdojo.task_suite.load_suites import get_suite
-from agentdojo.task_suite.task_suite import TaskSuite
+from agentdojo.task_suite.load_suites import get_suite  # type: ignore[import-untyped]
+from agentdojo.task_suite.task_suite import TaskSuite  # type: ignore[import-untyped]
 
 from authz.core.fingerprint import advertised_digest
 

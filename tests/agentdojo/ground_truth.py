@@ -16,8 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from agentdojo.default_suites.v1.tools import cloud_drive_client, email_client
-from agentdojo.functions_runtime import FunctionsRuntime
+from agentdojo.default_suites.v1.tools import cloud_drive_client, email_client  # type: ignore[import-untyped]
+from agentdojo.functions_runtime import FunctionsRuntime  # type: ignore[import-untyped]
 
 from authz.bundle.load import load_bundle
 from authz.bundle.self_protection import Protected

@@ -97,7 +97,10 @@ async def test_a_profile_that_the_bundle_lacks_may_assert_nobody(service: Servic
 
 
 async def test_another_tenants_data_is_as_if_absent(tmp_path: Path) -> None:
-    worlds = {"default": world_of(), "acme": world_of('@id("acme-only") permit (principal, action, resource);')}
+    worlds = {
+        "default": world_of(),
+        "acme": world_of('@id("acme-only") permit (principal, action, resource);'),
+    }
     async with Service.running(tmp_path, worlds) as service:
         acme = await service.add_key("acme", "decide", "audit", "policy", tenant="acme")
         body = service.body("fs/file_edit", {"path": "/workspace/a", "text": "x"})

@@ -60,7 +60,10 @@ async def test_text_that_is_not_strict_json(
         ({"capability": "token"}, "/capability"),
         ({"provenance": {"path": {"source": "user"}}}, "/provenance/path"),
         ({"provenance": {"/path": {"trust": "trusted"}}}, "/provenance/~1path/source"),
-        ({"tool": {"server": "fs", "name": "x", "advertised_digest": "sha256:00"}}, "/tool/advertised_digest"),
+        (
+            {"tool": {"server": "fs", "name": "x", "advertised_digest": "sha256:00"}},
+            "/tool/advertised_digest",
+        ),
     ],
 )
 async def test_members_that_are_not_the_contracts(

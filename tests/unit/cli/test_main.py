@@ -1,0 +1,41 @@
+"""The command line's table of commands says what the commands say of themselves."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from authz.cli.main import COMMANDS, GROUPS, main
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_command_is_listed_with_its_own_words(path: tuple[str, ...]) -> None:
+    module_name, text = COMMANDS[path]
+    assert importlib.import_module(module_name).HELP == text
+
+
+@pytest.mark.parametrize("path", [*COMMANDS, (), *((group,) for group in GROUPS)])
+def test_help_works_everywhere(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*path, "--help"])
+    assert ended.value.code == 0
+    assert " ".join(("authz", *path)) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["log"], ["log", "nonsense"], ["serve", "--nonsense"]])
+def test_what_is_no_command_is_a_usage_error(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+
+
+def test_a_bad_bundle_is_said_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "no/such/folder"]) == 2
+    assert "authz: no/such/folder: there is no such folder" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_fault() -> None:
+    command = f"{sys.executable} -m authz openapi | head -c 10"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from authz.api.problems import problem_responses
-from authz.api.request import caller_of
+from authz.api.request import caller_of, refuse_unknown_parameters
 from authz.api.wire import dump
 from authz.errors import MalformedInput, NotFound
 from authz.model.record import EventQuery, EventType, StoredEvent
@@ -42,9 +42,9 @@ class DecisionsOut(BaseModel):
 )
 async def search(
     request: Request,
-    trace: Annotated[str, Query(max_length=256)] = "",
+    trace_id: Annotated[str, Query(max_length=256)] = "",
     agent: Annotated[str, Query(max_length=256)] = "",
-    user: Annotated[str, Query(max_length=256)] = "",
+    on_behalf_of: Annotated[str, Query(max_length=256)] = "",
     tool: Annotated[str, Query(max_length=512, description="`server/name`")] = "",
     rule: Annotated[str, Query(max_length=128)] = "",
     effect: Literal["", "allow", "require_approval", "deny"] = "",
@@ -56,14 +56,15 @@ async def search(
 ) -> Response:
     """Search."""
     caller = await caller_of(request, "audit")
+    refuse_unknown_parameters(request)
     if type and type not in list(EventType):
         raise MalformedInput("`type` is no type of record", code="input.invalid", pointer="/type")
     records = await request.app.state.services.ledger.search(
         EventQuery(
             tenant=caller.tenant,
-            trace_id=trace,
+            trace_id=trace_id,
             agent=agent,
-            user=user,
+            user=on_behalf_of,
             tool=tool,
             rule=rule,
             effect=effect,

@@ -99,7 +99,7 @@ def test_the_log_is_accepted_afterwards(calls: list[TrueCall], catalogue: Catalo
 
 
 def _records(client: httpx.Client, trace: str) -> list[dict[str, Any]]:
-    response = client.get("/decisions", params={"trace": trace, "limit": MAX_RECORDS})
+    response = client.get("/decisions", params={"trace_id": trace, "limit": MAX_RECORDS})
     response.raise_for_status()
     body = response.json()
     assert body["next"] is None

@@ -125,9 +125,9 @@ async def test_the_log_is_searched_by_what_happened(service: Service) -> None:
 
     only = [denied["decision_id"]]
     for query in (
-        {"trace": "t-2"},
+        {"trace_id": "t-2"},
         {"agent": "coder-2"},
-        {"user": "grace"},
+        {"on_behalf_of": "grace"},
         {"rule": "secrets"},
         {"effect": "deny"},
         {"effect": "deny", "tool": "fs/file_read", "rule": "secrets"},
@@ -149,7 +149,16 @@ async def test_the_log_is_searched_by_what_happened(service: Service) -> None:
         if not before:
             break
     assert len(pages) == len(set(pages)) == 6
-    for query in ({"since": "yesterday"}, {"since": "2026-11-30"}, {"before": "x"}, {"limit": "0"}):
+    faulty: list[dict[str, Any]] = [
+        {"since": "yesterday"},
+        {"since": "2026-11-30"},
+        {"before": "x"},
+        {"limit": "0"},
+        {"trace": "t-2"},
+        {"effect": "maybe"},
+        {"agent": ["a", "b"]},
+    ]
+    for query in faulty:
         response = await service.client.get("/decisions", params=query)
         assert response.status_code == 400, query
         assert response.headers["content-type"] == "application/problem+json"

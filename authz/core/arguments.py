@@ -7,10 +7,11 @@ fetches: only references inside the schema are taken, and the validator itself i
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import jsonschema_rs
 
-from authz.core.pointer import format_pointer
+from authz.core.pointer import Tokens, format_pointer
 from authz.core.strict_json import type_names
 from authz.model.decision import ArgumentError
 
@@ -41,7 +42,7 @@ class ArgumentSchema:
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaUnusable(f"the schema is invalid: {_first_line(error)}") from None
-        _check_defaults(schema, schema, ())
+        _check_defaults(schema)
 
     def check(self, arguments: Mapping[str, Any]) -> "Mapping[str, Any] | tuple[ArgumentError, ...]":
         """The arguments with defaults filled in, or every fault found (at most 20)."""
@@ -182,18 +183,20 @@ def _fill_object(root: Mapping[str, Any], schema: Mapping[str, Any], value: Mapp
     return {**value, **changed} if changed else value
 
 
-def _check_defaults(root: Mapping[str, Any], node: Any, path: tuple[str, ...]) -> None:
+def _check_defaults(root: Mapping[str, Any]) -> None:
     """Every default fits its own schema and is complete: defaults are filled in once, not in defaults."""
-    for at, schema in _subschemas(node, path):
+    registry = jsonschema_rs.Registry([(_SELF, dict(root))])
+    for pointer, described, schema in _subschemas(root, (), ()):
         for name, member in schema.get("properties", {}).items():
             resolved = resolve_reference(root, member) if isinstance(member, Mapping) else None
             if resolved is None or "default" not in resolved:
                 continue
-            default = resolved["default"]
-            where = format_pointer((*at, name))
-            # Judged with the root's definitions at hand, so that a local `$ref` resolves.
-            alone = {**{k: v for k, v in root.items() if k in ("$defs", "definitions")}, **member}
-            if not jsonschema_rs.Draft202012Validator(alone, offline=True).is_valid(default):
+            default, where = resolved["default"], format_pointer((*described, name))
+            # Judged where it stands in the schema, so that its references resolve.
+            alone = {"$ref": _SELF + "#" + quote(format_pointer((*pointer, "properties", name)))}
+            if not jsonschema_rs.Draft202012Validator(alone, registry=registry, offline=True).is_valid(
+                default
+            ):
                 raise SchemaUnusable(f"the default of `{where}` does not fit its own schema")
             if _fill(root, member, default) is not default:
                 raise SchemaUnusable(
@@ -201,24 +204,29 @@ def _check_defaults(root: Mapping[str, Any], node: Any, path: tuple[str, ...]) -
                 )
 
 
+_SELF: Final = "urn:arguments"
 _MAPS_OF_SCHEMAS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMAS: Final = ("items", "additionalProperties", "if", "then", "else", "not", "contains")
 
 
-def _subschemas(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Every schema in a valid schema, itself first, each with the place of what it describes."""
+def _subschemas(
+    node: Any, pointer: Tokens, described: Tokens
+) -> Iterator[tuple[Tokens, Tokens, Mapping[str, Any]]]:
+    """Every schema in a valid schema, itself first: (where it stands, what it describes, the schema)."""
     if not isinstance(node, Mapping):
         return
-    yield path, node
+    yield pointer, described, node
     for keyword in _MAPS_OF_SCHEMAS:
         for name, member in node.get(keyword, {}).items():
-            yield from _subschemas(member, (*path, name) if keyword == "properties" else path)
+            place = (*described, name) if keyword == "properties" else described
+            yield from _subschemas(member, (*pointer, keyword, name), place)
     for keyword in _LISTS_OF_SCHEMAS:
-        for member in node.get(keyword, ()):
-            yield from _subschemas(member, path)
+        for index, member in enumerate(node.get(keyword, ())):
+            yield from _subschemas(member, (*pointer, keyword, str(index)), described)
     for keyword in _SCHEMAS:
-        yield from _subschemas(node.get(keyword), (*path, "*") if keyword == "items" else path)
+        place = (*described, "*") if keyword == "items" else described
+        yield from _subschemas(node.get(keyword), (*pointer, keyword), place)
 
 
 def _argument_error(arguments: Mapping[str, Any], error: Any) -> ArgumentError:

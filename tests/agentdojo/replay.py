@@ -106,7 +106,7 @@ def summarize(answered: list[Answered]) -> dict[str, Any]:
         "rules": {suite: dict(sorted(counted.items())) for suite, counted in rules.items()},
         "calls": {
             f"{found.call.trace}/{found.call.index}": (
-                f"{found.call.tool} {found.answer['authority']} {found.answer['effect']}:"
+                f"{found.call.tool} {found.answer.get('authority', '-')} {found.answer['effect']}:"
                 f" {' '.join(found.rules)}"
             )
             for found in answered

@@ -1,13 +1,14 @@
 """The reviewed descriptors are of the tools that the installed package advertises, and of all of them."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 
 from authz.bundle.load import load_bundle
 from authz.bundle.self_protection import Protected
 from authz.core.ruleset import Ruleset
-from tests.agentdojo.catalogue import advertised_digests, advertised_entries
+from tests.agentdojo.catalogue import advertised_digests, advertised_entries, load_suite
 from tests.agentdojo.ground_truth import BUNDLE
 
 SIZES = {"workspace": 24, "banking": 11}
@@ -39,6 +40,18 @@ def test_reviewed_schemas_take_the_advertised_arguments_and_no_others(ruleset: R
         assert reviewed["properties"].keys() == advertised["properties"].keys()
         assert reviewed.get("required", []) == advertised.get("required", [])
         assert _defaults(reviewed) == _defaults(advertised)
+
+
+@pytest.mark.parametrize("suite", SIZES)
+def test_trusted_fields_are_fields_of_the_result(ruleset: Ruleset, suite: str) -> None:
+    """A misspelt field would silently stay untrusted."""
+    for function in load_suite(suite).tools:
+        fields = ruleset.tools[suite, function.name].descriptor.returns.fields
+        inner = get_args(function.return_type)
+        model, prefix = (inner[0], "/*/") if len(inner) == 1 else (function.return_type, "/")
+        if fields:
+            assert issubclass(model, BaseModel), function.name
+            assert fields.keys() <= {f"{prefix}{name}" for name in model.model_fields}, function.name
 
 
 def test_servers_are_remote_so_that_every_call_carries_its_digest(ruleset: Ruleset) -> None:

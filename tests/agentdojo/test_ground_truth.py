@@ -19,6 +19,8 @@ MAX_RECORDS: Final = 500
 # What would mean that a true call was not understood: it must reach policy, and policy must answer.
 BROKEN_CODES: Final = frozenset({"policy.error", "policy.no_match"})
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def answered(client: httpx.Client, calls: list[TrueCall], catalogue: Catalogue) -> list[Answered]:

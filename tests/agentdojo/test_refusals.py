@@ -18,6 +18,8 @@ from tests.agentdojo.replay import SUBJECT, Catalogue, request_of
 NOT_AN_ADDRESS = "nobody at example.com"
 NOT_AN_ID = "\x01"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ruleset() -> Ruleset:

@@ -100,7 +100,11 @@ def test_a_default_is_judged_with_the_rest() -> None:
         ({"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}}, "invalid"),
         ({"type": "object", "properties": {"a": {"type": "integer", "default": "x"}}}, "default of `/a`"),
         (
-            {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "null", "default": 1}}},
+            {
+                "type": "object",
+                "properties": {"a": {"$ref": "#/$defs/n"}},
+                "$defs": {"n": {"type": "null", "default": 1}},
+            },
             "default of `/a`",
         ),
         (
@@ -108,12 +112,15 @@ def test_a_default_is_judged_with_the_rest() -> None:
             "leaves out defaults",
         ),
         (
-            {"type": "object", "properties": {"a": {"anyOf": [{"properties": {"b": {"minimum": 2, "default": 1}}}]}}},
+            {
+                "type": "object",
+                "properties": {"a": {"anyOf": [{"properties": {"b": {"minimum": 2, "default": 1}}}]}},
+            },
             "default of `/a/b`",
         ),
         ({"type": "object", "properties": {"a": {"items": {"$id": "http://x.example.com/"}}}}, "$id"),
     ],
-)  # fmt: skip
+)
 def test_schemas_that_are_refused_at_load(schema: dict[str, Any], words: str) -> None:
     with pytest.raises(SchemaUnusable, match=r".") as caught:
         ArgumentSchema(schema)
@@ -184,10 +191,12 @@ def test_matching_is_linear_in_the_length(pattern: str) -> None:
     assert time.perf_counter() - began < 2
 
 
+SURPLUS = "an argument that the tool does not have"
 BOX = schema_of(
     {
         "path": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]+$"},
-        "n": {"type": "integer", "minimum": 3, "multipleOf": 2},
+        "n": {"type": "integer", "minimum": 3},
+        "even": {"type": "integer", "multipleOf": 2},
         "mode": {"enum": ["r", "w"]},
         "fixed": {"const": 7},
         "when": {"type": "string", "format": "date-time"},
@@ -209,16 +218,16 @@ BOX = schema_of(
         ({"path": "ab", "n": 1.5}, "/n", "number", "integer"),
         ({"path": "ab", "n": True}, "/n", "boolean", "integer"),
         ({"path": "ab", "n": 2}, "/n", "integer", "minimum 3"),
-        ({"path": "ab", "n": 5}, "/n", "integer", "multiple of 2"),
+        ({"path": "ab", "even": 5}, "/even", "integer", "multiple of 2"),
         ({"path": "ab", "mode": "x"}, "/mode", "string", "one of `r`, `w`"),
         ({"path": "ab", "fixed": {}}, "/fixed", "object", "`7`"),
         ({"path": "ab", "when": "tomorrow"}, "/when", "string", "format date-time"),
         ({"path": "ab", "tags": ["a", 1]}, "/tags/1", "integer", "null or string"),
         ({"path": "ab", "tags": {"a": 1}}, "/tags", "object", "array"),
-        ({"path": "ab", "pth": 1}, "/pth", "an argument that the tool does not have", "only declared arguments"),
-        ({"path": "ab", "a/b~": 1}, "/a~1b~0", "an argument that the tool does not have", "only declared arguments"),
+        ({"path": "ab", "pth": 1}, "/pth", SURPLUS, "only declared arguments"),
+        ({"path": "ab", "a/b~": 1}, "/a~1b~0", SURPLUS, "only declared arguments"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_says_where_what_was_found_and_what_was_expected(
     arguments: dict[str, Any], pointer: str, found: str, expected: str
 ) -> None:

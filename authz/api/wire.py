@@ -56,6 +56,8 @@ class ProvenanceIn(Wire):
     source: Id
     uri: PathText | None = None
     call: Id | None = None
+    tool: Annotated[str, StringConstraints(max_length=513, pattern=r"^[^/]+/.+$")] | None = None
+    field: PointerText | None = None
     trust: Literal["trusted", "untrusted"] | None = None
     labels: Annotated[list[Id], Field(max_length=64)] = []
     allowed_use: Annotated[list[Id], Field(max_length=64)] = []
@@ -159,6 +161,8 @@ def to_call(request: DecideRequest, raw: dict[str, Any], at: str = "") -> Call:
             source=claim.source,
             uri=claim.uri,
             call=claim.call,
+            tool=claim.tool,
+            field=_pointer(claim.field, f"{at}/provenance") if claim.field is not None else None,
             trust=Trust(claim.trust) if claim.trust else None,
             labels=frozenset(claim.labels),
             allowed_use=frozenset(claim.allowed_use),

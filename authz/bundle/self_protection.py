@@ -45,6 +45,7 @@ def protecting_rules(protected: Protected) -> str:
     if protected.port is not None:
         # By class and not by name alone: every loopback address reaches this process.
         here = '["loopback", "unspecified"].contains(resource.class)'
+        here += ' || resource.host_class == "localhost-name"'
         for host in sorted(protected.hosts):
             here += f' || resource in Host::"{escape_cedar(host)}"'
         port = protected.port

@@ -95,7 +95,10 @@ def _listen(config: Config, *, dev: bool) -> list[socket.socket]:
     sockets = []
     for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        # Inherited by what it accepts. The head and the body of an answer leave as two segments, and
+        # without this the second waits for the client's delayed acknowledgement of the first.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

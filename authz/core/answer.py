@@ -66,7 +66,9 @@ def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgemen
 def _exposes(tool: Tool) -> frozenset[str]:
     """What the session has been exposed to once the call has run: told from the descriptor."""
     returns = tool.descriptor.returns
-    return returns.labels | ({UNTRUSTED} if returns.trust is Trust.UNTRUSTED else frozenset())
+    parts = (returns, *returns.fields.values())
+    labels = frozenset(label for part in parts for label in part.labels)
+    return labels | ({UNTRUSTED} if any(part.trust is Trust.UNTRUSTED for part in parts) else set())
 
 
 def denied(

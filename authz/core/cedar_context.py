@@ -22,6 +22,7 @@ from authz.model.tool import Descriptor, Role
 Reads = Mapping[str, frozenset[str] | None]
 """Top-level names that rules read, each with the members they read; `None` is the whole value."""
 
+ROLE_NAMES: Final = (*(role.value for role in Role), UNDECLARED)
 _STRINGS: Final = "Set<String>"
 FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "tool": "Tool",
@@ -110,7 +111,7 @@ def context_values(
             continue
         value = _PRODUCERS[name](facts, access)
         chosen = reads[name] if reads is not None else None
-        if chosen is not None and isinstance(value, dict):
+        if chosen is not None and not isinstance(FIELDS[name], str):
             value = {member: item for member, item in value.items() if member in chosen}
         values[name] = value
     return values
@@ -138,9 +139,7 @@ _PRODUCERS: Final[Mapping[str, Callable[[ContextFacts, Access], Any]]] = {
     "undoable": lambda facts, _: facts.descriptor.is_undoable,
     "untrusted": lambda facts, _: sorted(facts.provenance.untrusted),
     "secret": lambda facts, _: sorted(facts.provenance.secret),
-    "sources": lambda facts, _: {
-        role: sorted(facts.provenance.sources.get(role, ())) for role in (*Role, UNDECLARED)
-    },
+    "sources": lambda facts, _: {role: sorted(facts.provenance.sources.get(role, ())) for role in ROLE_NAMES},
     "session": lambda facts, _: {
         "id": facts.call.subject.session or "",
         "delegated": facts.call.delegated,

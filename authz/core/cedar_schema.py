@@ -37,7 +37,8 @@ entity Tool = { server: String, name: String };
 // covers the folder itself; likewise Endpoint, UrlPath, Host and Domain. A host with a port is in the
 // host without one.
 entity Directory in [Directory];
-entity File in [Directory] = { name: String, extension: String };
+// `names` are the components of its whole path in folded case: `.secrets` at any depth, in any case.
+entity File in [Directory] = { name: String, extension: String, names: Set<String> };
 entity Domain in [Domain];
 entity Host in [Host, Domain] = { class: String, host_class: String, is_ip: Bool, port: Long };
 entity UrlPath in [UrlPath, Host, Domain];

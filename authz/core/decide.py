@@ -51,7 +51,14 @@ def decide(call: Call, facts: Facts) -> Outcome:
     canonical = canonicalize_call(call, tool.descriptor, tool.roles, arguments, believed)
     if isinstance(canonical, Refusal):
         return Outcome(decision=denied(call, facts, canonical, tool), believed=believed)
-    provenance = check_provenance(call, canonical.arguments, tool.roles, facts.caller.profile, facts.exposed)
+    provenance = check_provenance(
+        call,
+        canonical.arguments,
+        tool.roles,
+        facts.caller.profile,
+        facts.exposed,
+        facts.ruleset.returns_of,
+    )
 
     # 5. Fingerprint, and look the operation up.
     draft = draft_of(call, facts, tool, canonical, believed)

@@ -1,13 +1,13 @@
 """Where argument values came from, as far as it is believed, told to policies by role (spec section 5)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from authz.core.pointer import Tokens, leaves, matches
+from authz.core.pointer import Tokens, leaves, matches, parse_pointer
 from authz.model.call import Call, ProvenanceClaim
 from authz.model.caller import Profile
-from authz.model.tool import Role, Trust
+from authz.model.tool import ReturnSpec, Role, Trust
 
 UNTRUSTED: Final = "untrusted"
 SECRET: Final = "secret"
@@ -18,6 +18,8 @@ SOURCES: Final = frozenset(
     {"user", "system", "project", "tool_result", "file", "web", "email", "memory", "agent", "secret", "model"}
 )
 TRUSTED_SOURCES: Final = frozenset({"user", "system", "project", "secret"})
+RESULT_SOURCES: Final = frozenset({"tool_result", "file", "web", "email"})
+"""Sources that a tool's result can be."""
 DEFAULT_SOURCE: Final = "system"
 """A value that the schema's default filled in comes from the reviewed descriptor."""
 MISSING_SOURCE: Final = "missing"
@@ -55,9 +57,17 @@ class RoleTable:
 
 
 def check_provenance(
-    call: Call, arguments: Mapping[str, Any], roles: RoleTable, profile: Profile, exposed: frozenset[str]
+    call: Call,
+    arguments: Mapping[str, Any],
+    roles: RoleTable,
+    profile: Profile,
+    exposed: frozenset[str],
+    returns_of: Callable[[str], ReturnSpec | None] = lambda _: None,
 ) -> ArgumentProvenance:
-    """Judge every leaf of the canonical arguments. Missing and unbelieved provenance is untrusted."""
+    """Judge every leaf of the canonical arguments. Missing and unbelieved provenance is untrusted.
+
+    `returns_of` tells what the reviewed descriptor of `server/name` says of its results.
+    """
     untrusted: set[str] = set()
     secret: set[str] = set()
     sources: dict[str, set[str]] = {}
@@ -74,10 +84,12 @@ def check_provenance(
         if claim is not None and not believed:
             unknown.add(claim.source)
         sources.setdefault(role, set()).add(source)
-        if not believed or claim is None or _trust(claim, call, exposed) is Trust.UNTRUSTED:
+        returned = _returned(claim, returns_of) if claim is not None else None
+        if not believed or claim is None or _trust(claim, call, exposed, returned) is Trust.UNTRUSTED:
             untrusted.add(role)
         # Secrecy is taken from any claim, believed or not: it can only make the call stricter.
         claimed_secret = claim is not None and (claim.source == SECRET or SECRET in claim.labels)
+        claimed_secret = claimed_secret or (returned is not None and SECRET in returned.labels)
         if claimed_secret or role == Role.CREDENTIAL:
             secret.add(role)
             secret_leaves.add(tokens)
@@ -117,11 +129,27 @@ def _nearest_claim(claims: Mapping[Tokens, ProvenanceClaim], tokens: Tokens) -> 
     return None
 
 
-def _trust(claim: ProvenanceClaim, call: Call, exposed: frozenset[str]) -> Trust:
+def _returned(claim: ProvenanceClaim, returns_of: Callable[[str], ReturnSpec | None]) -> ReturnSpec | None:
+    """What the descriptor says of the field that the value came from; of the whole result without one."""
+    returns = returns_of(claim.tool) if claim.tool is not None else None
+    if returns is None or claim.field is None:
+        return returns
+    found, length = returns, -1
+    for pointer, field in returns.fields.items():
+        pattern = parse_pointer(pointer)
+        if len(pattern) > length and matches(pattern, claim.field):
+            found, length = field, len(pattern)
+    return found
+
+
+def _trust(claim: ProvenanceClaim, call: Call, exposed: frozenset[str], returned: ReturnSpec | None) -> Trust:
     if claim.trust is Trust.UNTRUSTED:
         return Trust.UNTRUSTED
     if claim.source in TRUSTED_SOURCES:
         return Trust.TRUSTED
+    # Results are untrusted, unless a reviewer found this field to be the platform's own word.
+    if claim.source in RESULT_SOURCES and returned is not None:
+        return returned.trust
     # What a model composed is worth the least trusted thing that its session had read; a session
     # that is not named cannot be remembered, so it may have read anything.
     if claim.source == "model" and call.subject.session is not None and UNTRUSTED not in exposed:

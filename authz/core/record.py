@@ -183,6 +183,8 @@ def _provenance(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, A
                 "source": claim.source,
                 "uri": redactor.uri(claim.uri) if claim.uri else None,
                 "call": claim.call,
+                "tool": claim.tool,
+                "field": format_pointer(claim.field) if claim.field is not None else None,
                 "trust": claim.trust.value if claim.trust else None,
                 "labels": sorted(claim.labels),
                 "allowed_use": sorted(claim.allowed_use),

@@ -11,7 +11,7 @@ from authz.core.entities import EntityDirectory
 from authz.core.policy import PolicyEngine
 from authz.core.provenance import RoleTable
 from authz.model.caller import Profile
-from authz.model.tool import Descriptor, Server
+from authz.model.tool import Descriptor, ReturnSpec, Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,5 +41,11 @@ class Ruleset:
     schema_text: str
     visibility: dict[tuple[str, str, str], str | None] = field(default_factory=dict, repr=False)
     """Cache of `authz.core.visibility`: a function of the ruleset and its key, so never stale."""
+
+    def returns_of(self, qualified_name: str) -> ReturnSpec | None:
+        """What is said of the results of `server/name`; `None` for a tool that is not here."""
+        server, _, name = qualified_name.partition("/")
+        tool = self.tools.get((server, name))
+        return tool.descriptor.returns if tool is not None else None
 
     MAX_CACHED_VISIBILITY: ClassVar[int] = 65536

@@ -27,6 +27,10 @@ class ProvenanceClaim:
     uri: str | None = None
     call: str | None = None
     """The id of the call whose result the value came from."""
+    tool: str | None = None
+    """`server/name` of the tool whose result the value came from."""
+    field: tuple[str, ...] | None = None
+    """Where in that result it stood whole, as reference tokens of a JSON Pointer."""
     trust: Trust | None = None
     """May only lower what the source is worth."""
     labels: frozenset[str] = frozenset()

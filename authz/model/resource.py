@@ -34,12 +34,13 @@ class Scope(StrEnum):
     TREE = "tree"
 
 
-AttributeValue = str | int | bool
+AttributeValue = str | int | bool | tuple[str, ...]
+"""Cedar's String, Long, Bool and Set<String>."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """One Cedar entity: its type, its id, and attributes of Cedar types String, Long and Bool."""
+    """One Cedar entity: its type, its id, and attributes of Cedar types String, Long, Bool and Set<String>."""
 
     type: str
     id: str

@@ -41,7 +41,10 @@ class SeenLeaf:
     """One value of a tool result: where it stands, and whether its field is reviewed as trusted."""
 
     value: Any
-    uri: str
+    tool: str
+    field: str
+    """JSON Pointer into the result."""
+    turn: str
     call: str
     trusted: bool
 
@@ -69,7 +72,14 @@ def label(value: Any, *, role: str, prompt: str, seen: list[SeenLeaf]) -> dict[s
 
 
 def _from_result(leaf: SeenLeaf, trust: str) -> dict[str, str]:
-    return {"source": "tool_result", "uri": leaf.uri, "call": leaf.call, "trust": trust}
+    return {
+        "source": "tool_result",
+        "uri": f"result:{leaf.tool}/{leaf.turn}#{leaf.field}",
+        "call": leaf.call,
+        "tool": leaf.tool,
+        "field": leaf.field,
+        "trust": trust,
+    }
 
 
 def seen_in(result: Any, tool: Tool, arguments: Mapping[str, Any], call: str, turn: str) -> list[SeenLeaf]:
@@ -84,7 +94,9 @@ def seen_in(result: Any, tool: Tool, arguments: Mapping[str, Any], call: str, tu
         found.append(
             SeenLeaf(
                 value=value,
-                uri=f"result:{tool.descriptor.qualified_name}/{turn}#{format_pointer(tokens)}",
+                tool=tool.descriptor.qualified_name,
+                field=format_pointer(tokens),
+                turn=turn,
                 call=call,
                 trusted=_trust_of(tool.descriptor.returns, tokens) is Trust.TRUSTED,
             )

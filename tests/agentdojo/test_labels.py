@@ -13,7 +13,7 @@ from tests.agentdojo.labels import SeenLeaf, label, seen_in
 
 def leaf(value: Any, *, trusted: bool = False) -> SeenLeaf:
     """A value that some result held."""
-    return SeenLeaf(value=value, uri="result:mail/read/0#/0", call="call-0", trusted=trusted)
+    return SeenLeaf(value=value, tool="mail/read", field="/0", turn="0", call="call-0", trusted=trusted)
 
 
 def source(value: Any, prompt: str = "", *, role: str = "payload", seen: list[SeenLeaf] | None = None) -> str:
@@ -99,9 +99,9 @@ def test_the_echo_of_a_changing_tool_is_no_source(ruleset: Ruleset) -> None:
 def test_the_answer_of_a_reading_tool_is_a_source_also_of_what_was_asked_for(ruleset: Ruleset) -> None:
     tool = ruleset.tools["workspace", "search_contacts_by_name"]
     found = seen_in([{"email": "ada@example.com", "name": "Ada"}], tool, {"query": "Ada"}, "call-3", "3")
-    assert [(seen.value, seen.uri, seen.trusted) for seen in found] == [
-        ("ada@example.com", "result:workspace/search_contacts_by_name/3#/0/email", True),
-        ("Ada", "result:workspace/search_contacts_by_name/3#/0/name", True),
+    assert [(seen.value, seen.tool, seen.field, seen.trusted) for seen in found] == [
+        ("ada@example.com", "workspace/search_contacts_by_name", "/0/email", True),
+        ("Ada", "workspace/search_contacts_by_name", "/0/name", True),
     ]
 
 

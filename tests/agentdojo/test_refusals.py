@@ -91,6 +91,25 @@ def test_no_call_goes_without_its_digest(
         assert (answer["effect"], answer["code"]) == ("deny", "tool.digest_required")
 
 
+def test_a_destination_that_a_result_held_is_asked_for(client: httpx.Client, catalogue: Catalogue) -> None:
+    """Whatever else came from the user: mail and money to an address that was only read wait for a person."""
+    mail = {"recipients": ["ada@example.com"], "subject": "s", "body": "b"}
+    money = {"recipient": "XX00", "amount": 1, "subject": "s", "date": "2024-01-01"}
+    cases = (
+        ("workspace", "send_email", mail, "/recipients", "destination-from-the-user"),
+        ("banking", "send_money", money, "/recipient", "payee-from-the-user"),
+    )
+    for suite, tool, arguments, pointer, rule in cases:
+        provenance = {f"/{name}": {"source": "user"} for name in arguments}
+        provenance[pointer] = {"source": "tool_result"}
+        call = TrueCall(
+            suite=suite, task="read", index=0, tool=tool, arguments=arguments, provenance=provenance
+        )
+        answer = _ask(client, request_of(call, catalogue))
+        assert answer["effect"] == "require_approval"
+        assert rule in [matched["rule"] for matched in answer["matched"]]
+
+
 def test_the_catalogue_is_visible_unchanged(client: httpx.Client) -> None:
     advertised = {suite: advertised_entries(suite) for suite in SUITES}
     servers = _visible(client, advertised)

@@ -11,7 +11,7 @@ def table(results: dict[str, Any]) -> str:
     lines = [
         f"Python {machine['python']}, {processor}, {machine['cores']} core(s), load average {load}",
         f"server on core {machine['server_core']}, load generator on core {machine['load_core']}",
-        f"medians of {runs} runs; {requests} requests in each, at each number of connections",
+        f"medians of {runs} runs; up to {requests} requests in each, at each number of connections",
     ]
     if machine["server_core"] == machine["load_core"]:
         lines.append("ONE CORE ONLY: server and load take turns, so rates and latencies say little")

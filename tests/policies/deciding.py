@@ -18,6 +18,7 @@ from authz.core.record import decision_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.model.caller import Caller
+from authz.model.decision import RuleKind
 from tests.policies.case_file import PINNED, Case, Expectation, parse_case_file
 
 POLICIES: Final = Path(__file__).parents[2] / "policies"
@@ -33,6 +34,8 @@ class Answered:
 
     outcome: Outcome
     record: Mapping[str, Any]
+    hidden_by: frozenset[str]
+    """Forbids that hide the tool, as the record names them."""
 
     @property
     def verdict(self) -> tuple[Any, ...]:
@@ -46,7 +49,7 @@ class Answered:
             tuple((rule.rule, rule.file, rule.line) for rule in decision.matched),
             tuple(rule.rule for rule in decision.overruled),
             tuple((verdict.access, verdict.effect) for verdict in decision.verdicts),
-            decision.internal,
+            self.hidden_by,
         )
 
 
@@ -109,7 +112,8 @@ def answer(case: Case, ruleset: Ruleset) -> Answered | str:
         return "subject.not_bound"
     outcome = decide(call, facts)
     event = decision_event(call, outcome, facts.caller, ruleset, Redactor(_SECRET), NOW_MS)
-    return Answered(outcome=outcome, record=json.loads(event.body))
+    record = json.loads(event.body)
+    return Answered(outcome=outcome, record=record, hidden_by=_hidden_by(record, ruleset))
 
 
 def differences(expected: Expectation, answered: Answered | str) -> list[str]:
@@ -134,7 +138,7 @@ def differences(expected: Expectation, answered: Answered | str) -> list[str]:
         recorded = frozenset(rule["rule"] for rule in record["overruled"])
         found += _differ("overruled", expected.overruled, overruled, recorded)
     if expected.hidden_by is not None:
-        found += _differ("hidden_by", expected.hidden_by, hidden_by(record))
+        found += _differ("hidden_by", expected.hidden_by, answered.hidden_by)
     if expected.uris is not None:
         found += _differ("uris", expected.uris, tuple(access.resource.uri for access in decision.accesses))
     if expected.reason is not None and expected.reason not in [rule.reason for rule in decision.matched]:
@@ -142,10 +146,12 @@ def differences(expected: Expectation, answered: Answered | str) -> list[str]:
     return found
 
 
-def hidden_by(record: Mapping[str, Any]) -> frozenset[str]:
-    """The rules that hide the tool, as the record names them."""
+def _hidden_by(record: Mapping[str, Any], ruleset: Ruleset) -> frozenset[str]:
+    """The forbids that hide the tool, as the record names them. A permit beside them hides nothing."""
     named = _HIDDEN_BY.fullmatch(record.get("internal", ""))
-    return frozenset(named[1].split(", ")) if named else frozenset()
+    policies = ruleset.engine.policies
+    names = named[1].split(", ") if named else []
+    return frozenset(n for n in names if n in policies and policies[n].match.kind is RuleKind.FORBID)
 
 
 def _differ(name: str, expected: Any, *found: Any) -> list[str]:

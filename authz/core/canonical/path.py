@@ -63,11 +63,10 @@ def canonicalize_path(value: JsonScalar, base: Base) -> tuple[Resource, ...] | N
     key = spelled if base.volume.case_sensitive else case_key(spelled, base.volume)
     directories = directory_chain(key)
     name = key.rpartition("/")[2]
-    file = Entity(
-        type="File",
-        id=key,
-        attributes={"name": name, "extension": name.rpartition(".")[2].lower() if "." in name else ""},
-    )
+    extension = name.rpartition(".")[2].lower() if "." in name else ""
+    # Folded also where the volume does not fold: a rule on a name should not be passed by its case.
+    names = tuple(dict.fromkeys(key.casefold().split("/")[1:])) if name else ()
+    file = Entity(type="File", id=key, attributes={"name": name, "extension": extension, "names": names})
     uri = "file://" + percent_encoded(key)
     return (Resource(kind="path", uri=uri, value=spelled, chain=(file, *directories)),)
 

@@ -204,7 +204,9 @@ class PolicyEngine:
             # An id that Cedar's text form cannot carry: shown, and then decided in full.
             return True, ()
         if result.decision is cedarpy.Decision.Deny and not result.diagnostics.errors:
-            return False, self._rules(result.diagnostics.reasons)
+            # Permits that can no longer matter are named too; what denies are the forbids.
+            named = self._rules(result.diagnostics.reasons)
+            return False, tuple(rule for rule in named if rule.kind is RuleKind.FORBID)
         return True, ()
 
     def _prepare(self, action: str) -> _Prepared:

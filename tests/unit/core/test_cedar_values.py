@@ -149,7 +149,7 @@ def test_a_reference_keeps_what_stands_beside_it_and_what_it_names() -> None:
     definition = {"type": "object", "properties": {"y": STRING}, "required": ["y"]}
     schema = {"$ref": "#/$defs/a", "properties": {"z": STRING}, "required": ["z"]}
     assert holds(
-        f'{V}.y == "1" && {V}.z == "2"',
+        f'{HAS} && {V}.y == "1" && {V}.z == "2"',
         schema,
         {"v": {"y": "1", "z": "2"}},
         schema={"$defs": {"a": definition}},

@@ -39,7 +39,7 @@ def test_a_value_is_answered_with_its_canonical_form(ask: Any) -> None:
             "uri": "file:///w/a.py",
             "resource": 'File::"/w/a.py"',
             "entity": {"type": "File", "id": "/w/a.py"},
-            "attributes": {"name": "a.py", "extension": "py"},
+            "attributes": {"name": "a.py", "extension": "py", "names": ["w", "a.py"]},
             "ancestors": ['Directory::"/w/a.py"', 'Directory::"/w"', 'Directory::"/"'],
         }
     ]

@@ -201,8 +201,21 @@ def test_the_chain_has_the_directory_of_the_same_path() -> None:
     ],
 )
 def test_attributes_of_a_file(path: str, name: str, extension: str) -> None:
-    assert resource("path", path).entity.attributes == {"name": name, "extension": extension}
+    found = resource("path", path).entity.attributes
+    assert (found["name"], found["extension"]) == (name, extension)
     assert all(not entity.attributes for entity in resource("path", path).chain[1:])
+
+
+def test_a_file_knows_the_folded_names_on_its_way() -> None:
+    """A rule on a name holds at any depth and in any letter case."""
+    assert resource("path", "/w/App/.Secrets/./x/../KEY").entity.attributes["names"] == (
+        "w",
+        "app",
+        ".secrets",
+        "key",
+    )
+    assert resource("path", "/a/A/a").entity.attributes["names"] == ("a",)
+    assert resource("path", "/").entity.attributes["names"] == ()
 
 
 @pytest.mark.parametrize(

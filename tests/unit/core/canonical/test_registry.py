@@ -165,7 +165,7 @@ def test_describe_tells_everything() -> None:
         "uri": "file:///workspace/a.py",
         "resource": 'File::"/workspace/a.py"',
         "entity": {"type": "File", "id": "/workspace/a.py"},
-        "attributes": {"name": "a.py", "extension": "py"},
+        "attributes": {"name": "a.py", "extension": "py", "names": ("workspace", "a.py")},
         "ancestors": ['Directory::"/workspace/a.py"', 'Directory::"/workspace"', 'Directory::"/"'],
     }
 

@@ -18,7 +18,6 @@ from authz.core.record import decision_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.model.caller import Caller
-from authz.model.decision import RuleKind
 from tests.policies.case_file import PINNED, Case, Expectation, parse_case_file
 
 POLICIES: Final = Path(__file__).parents[2] / "policies"
@@ -35,7 +34,7 @@ class Answered:
     outcome: Outcome
     record: Mapping[str, Any]
     hidden_by: frozenset[str]
-    """Forbids that hide the tool, as the record names them."""
+    """Rules that hide the tool, as the record names them."""
 
     @property
     def verdict(self) -> tuple[Any, ...]:
@@ -147,11 +146,9 @@ def differences(expected: Expectation, answered: Answered | str) -> list[str]:
 
 
 def _hidden_by(record: Mapping[str, Any], ruleset: Ruleset) -> frozenset[str]:
-    """The forbids that hide the tool, as the record names them. A permit beside them hides nothing."""
+    """The rules that hide the tool, as the record names them."""
     named = _HIDDEN_BY.fullmatch(record.get("internal", ""))
-    policies = ruleset.engine.policies
-    names = named[1].split(", ") if named else []
-    return frozenset(n for n in names if n in policies and policies[n].match.kind is RuleKind.FORBID)
+    return frozenset(named[1].split(", ") if named else ()) & ruleset.engine.policies.keys()
 
 
 def _differ(name: str, expected: Any, *found: Any) -> list[str]:

@@ -139,23 +139,37 @@ def test_the_same_bytes_give_the_same_answers() -> None:
         assert [answer(case, ruleset) for case in sample_cases()] == first
 
 
+# What an agent may never write, whatever the folder above it is.
+PROTECTED_NAMES: Final = (
+    ".authz",
+    ".authz/rules/new.cedar",
+    ".policy/bundle.yaml",
+    ".agent",
+    ".agent/settings.json",
+    ".agent/hooks/check.py",
+    ".claude",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/hooks/check.py",
+    ".mcp.json",
+    ".git",
+    ".git/hooks/pre-commit",
+    ".git/config",
+    ".gitconfig",
+    ".env",
+    ".secrets/token",
+    ".ssh/authorized_keys",
+    ".gnupg/trustdb.gpg",
+    ".aws/credentials",
+)
+
 # Where an agent may never write: spelled plainly, and absolute.
 PROTECTED_PLACES: Final = (
-    "/workspace/.authz",
-    "/workspace/.authz/rules/new.cedar",
-    "/workspace/.policy/bundle.yaml",
-    "/workspace/.agent/settings.json",
-    "/workspace/.claude/settings.json",
-    "/workspace/.claude/settings.local.json",
-    "/workspace/.claude/hooks/check.py",
-    "/workspace/.mcp.json",
-    "/workspace/.git/hooks/pre-commit",
-    "/workspace/.git/config",
-    "/workspace/app/.claude",
-    "/workspace/app/.mcp.json",
-    "/workspace/app/.claude/settings.local.json",
-    "/workspace/.env",
-    "/workspace/.secrets/token",
+    *(f"/workspace/{name}" for name in PROTECTED_NAMES),
+    "/workspace/app/.authz/x",
+    "/workspace/app/.claude/settings.json",
+    "/workspace/app/.git/config",
+    "/workspace/app/.secrets/x",
     "/home/agent/.ssh/authorized_keys",
     "/home/agent/.claude/settings.json",
     "/home/agent/.gitconfig",
@@ -240,14 +254,33 @@ def test_nor_in_any_spelling(data: st.DataObject, place: str, writer: str) -> No
     assert code_of(write_call(writer, data.draw(spellings(place)))) is Code.POLICY_FORBID
 
 
+@st.composite
+def letter_cases(draw: st.DrawFn, text: str) -> str:
+    """The same text with any of its letters in upper case."""
+    upper = draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
+    return "".join(c.upper() if up else c for c, up in zip(text, upper, strict=True))
+
+
 @given(st.data(), st.sampled_from(PROTECTED_PLACES), st.sampled_from(sorted(WRITERS)))
 def test_nor_in_any_letter_case_where_the_volume_folds_it(
     data: st.DataObject, place: str, writer: str
 ) -> None:
-    upper = data.draw(st.lists(st.booleans(), min_size=len(place), max_size=len(place)))
-    spelled = "".join(c.upper() if up else c for c, up in zip(place, upper, strict=True))
+    assert code_of(write_call(writer, data.draw(letter_cases(place))), "laptop") is Code.POLICY_FORBID
 
-    assert code_of(write_call(writer, spelled), "laptop") is Code.POLICY_FORBID
+
+@given(
+    st.data(),
+    st.sampled_from(["/workspace", "/workspace/app", "/workspace/a/b/c", "/workspace/config", "/srv/app"]),
+    st.sampled_from(PROTECTED_NAMES),
+    st.sampled_from(sorted(WRITERS)),
+)
+def test_names_hold_at_any_depth_and_in_any_letter_case_whatever_the_volume(
+    data: st.DataObject, folder: str, name: str, writer: str
+) -> None:
+    """Nobody has to declare that a volume folds case."""
+    path = f"{folder}/{data.draw(letter_cases(name))}"
+
+    assert code_of(write_call(writer, path)) is Code.POLICY_FORBID
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -42,7 +42,7 @@ class Config(BaseModel):
     def _no_boolean(cls, value: Any) -> Any:
         # `true` would count as 1.
         if isinstance(value, bool):
-            raise ValueError("must be a number")
+            raise ValueError("must be a number")  # noqa: TRY004 - pydantic takes no TypeError
         return value
 
     @field_validator("dev_key", mode="before")

@@ -1,5 +1,6 @@
 """Prometheus metrics. Labels come from closed sets, so that no caller can grow them."""
 
+from functools import cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -36,6 +37,12 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        # A look-up by labels takes a lock and makes texts; the sets are closed, so each is made once.
+        self._count_decision = cache(
+            lambda *labels: self._decisions.labels(*(str(label) for label in labels))
+        )
+        self._count_request = cache(lambda path, status: self._requests.labels(path, str(status)))
+        self._time_request = cache(self._seconds.labels)
         self._rules = Gauge(
             "authz_bundle_rules", "Rules of the bundle in force.", ["tenant"], registry=self.registry
         )
@@ -45,7 +52,7 @@ class Metrics:
 
     def decided(self, decision: Decision) -> None:
         """Count a decision."""
-        self._decisions.labels(decision.effect.value, decision.stage.value, decision.code.value).inc()
+        self._count_decision(decision.effect, decision.stage, decision.code).inc()
         if decision.repeated:
             self._repeats.inc()
 
@@ -55,8 +62,8 @@ class Metrics:
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count an answer and its time."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        self._count_request(path, status).inc()
+        self._time_request(path).observe(seconds)
 
     def bundle_in_force(self, tenant: str, version: str, rules: int) -> None:
         """Say which bundle decides."""

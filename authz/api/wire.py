@@ -59,8 +59,8 @@ class ProvenanceIn(Wire):
     tool: Annotated[str, StringConstraints(max_length=513, pattern=r"^[^/]+/.+$")] | None = None
     field: PointerText | None = None
     trust: Literal["trusted", "untrusted"] | None = None
-    labels: Annotated[list[Id], Field(max_length=64)] = []
-    allowed_use: Annotated[list[Id], Field(max_length=64)] = []
+    labels: list[Id] = Field(default_factory=list, max_length=64)
+    allowed_use: list[Id] = Field(default_factory=list, max_length=64)
 
 
 class ResolvedIn(Wire):
@@ -90,7 +90,7 @@ class ContextIn(Wire):
     parent_turn_id: Id | None = None
     cwd: PathText | None = None
     sandbox_root: PathText | None = None
-    resolved: Annotated[dict[PointerText, ResolvedIn], Field(max_length=256)] = {}
+    resolved: dict[PointerText, ResolvedIn] = Field(default_factory=dict, max_length=256)
     ask: bool = False
     occurred_at: Id | None = None
     versions: VersionsIn = VersionsIn()
@@ -102,10 +102,12 @@ class DecideRequest(Wire):
     subject: SubjectIn
     tool: ToolIn
     arguments: dict[str, Any]
-    provenance: Annotated[dict[PointerText, ProvenanceIn], Field(max_length=1024)] = {}
+    provenance: dict[PointerText, ProvenanceIn] = Field(default_factory=dict, max_length=1024)
     context: ContextIn = ContextIn()
     dry_run: bool = False
-    capability: Annotated[list[Annotated[str, StringConstraints(max_length=16384)]], Field(max_length=9)] = []
+    capability: Annotated[
+        list[Annotated[str, StringConstraints(max_length=16384)]], Field(max_length=9, default_factory=list)
+    ]
     proof: Annotated[str, StringConstraints(max_length=16384)] | None = None
 
 

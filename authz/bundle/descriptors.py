@@ -35,9 +35,12 @@ Parsed = tuple[YamlDocument, ToolFile]
 
 
 def compile_tools(
-    files: list[Parsed], profiles: frozenset[str], problems: list[BundleProblem]
+    files: list[Parsed], profiles: frozenset[str] | None, problems: list[BundleProblem]
 ) -> tuple[dict[str, Server], dict[tuple[str, str], Tool]]:
-    """Servers by alias, and tools by (alias, name); faults are added to `problems`."""
+    """Servers by alias, and tools by (alias, name); faults are added to `problems`.
+
+    `profiles` are the declared ones, or `None` when nobody could read which those are.
+    """
     servers: dict[str, Server] = {}
     identities: dict[str, str] = {}
     tools: dict[tuple[str, str], Tool] = {}
@@ -69,11 +72,11 @@ def compile_tools(
 
 
 def _server(
-    document: YamlDocument, file: ToolFile, profiles: frozenset[str], problems: list[BundleProblem]
+    document: YamlDocument, file: ToolFile, profiles: frozenset[str] | None, problems: list[BundleProblem]
 ) -> Server:
     section = file.server
     for index, profile in enumerate(section.profiles):
-        if profile not in profiles:
+        if profiles is not None and profile not in profiles:
             problems.append(
                 document.problem(
                     ("server", "profiles", index),

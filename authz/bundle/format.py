@@ -159,6 +159,6 @@ class EntityFile(Strict):
 class ManifestFile(Strict):
     """`bundle.yaml`: says that the folder is a bundle, and in which format."""
 
-    format: Literal[1]
+    format: Annotated[int, Field(ge=1, le=1)]
     name: Name
     description: str = ""

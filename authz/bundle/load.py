@@ -117,7 +117,7 @@ def compile_bundle(sources: BundleSources, protected: Protected) -> Ruleset:
     policies = _parse_rules(sources, problems)
     profiles = compile_profiles(credentials, problems) if credentials else {}
     members = compile_entities(people, problems) if people else []
-    servers, tools = compile_tools(tool_files, frozenset(profiles), problems)
+    servers, tools = compile_tools(tool_files, frozenset(profiles) if credentials else None, problems)
     if problems:
         raise BundleError(tuple(problems))
     policies += parse_rule_file(SELF_FILE, protecting_rules(protected))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from authz.api.auth import digest_key
 from authz.app import SystemClock, running
@@ -42,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dev and args.host not in (None, "127.0.0.1", "localhost", "::1"):
         raise ConfigError("`--dev` listens on loopback only; leave `--host` out")
     configure_logging(config.log_level)
-    asyncio.run(_serve(config, dev=args.dev))
+    # uvicorn's `loop` setting is for `uvicorn.run` only; its `Server.serve` runs on the loop that there is.
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(config, dev=args.dev))
     return 0
 
 
@@ -73,8 +76,8 @@ async def _serve(config: Config, *, dev: bool) -> None:
         server = _Server(
             uvicorn.Config(
                 application,
-                loop="uvloop",
                 http="httptools",
+                proxy_headers=False,
                 ws="none",
                 lifespan="off",
                 access_log=False,

@@ -35,9 +35,9 @@ def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgemen
     )
     if judged.effect is not Effect.ALLOW:
         return _explain(decision)
-    decision = replace(decision, exposes=_exposes(tool))
+    exposes = _exposes(tool)
     if call.dry_run:
-        return replace(decision, expires_at_ms=facts.now_ms + facts.ttl_ms)
+        return replace(decision, exposes=exposes, expires_at_ms=facts.now_ms + facts.ttl_ms)
     operation = facts.operation
     if (
         operation is not None
@@ -48,6 +48,7 @@ def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgemen
         token = keyed_digest(facts.secret, "lease", facts.caller.tenant, operation.decision_id)
         return replace(
             decision,
+            exposes=exposes,
             decision_id=operation.decision_id,
             repeated=True,
             expires_at_ms=operation.expires_at_ms,
@@ -57,6 +58,7 @@ def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgemen
     expires_at_ms = facts.now_ms + facts.ttl_ms
     return replace(
         decision,
+        exposes=exposes,
         expires_at_ms=expires_at_ms,
         idempotency_key=draft.idempotency_key,
         lease=Lease(token=draft.lease_token, expires_at_ms=expires_at_ms),

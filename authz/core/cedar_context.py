@@ -9,6 +9,7 @@ everything is told. The rules themselves are validated against the whole context
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from authz.core.cedar_values import Encoder
@@ -51,7 +52,12 @@ FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
 def rfc3339(at_ms: int) -> str:
     """`2026-11-30T10:00:00.123Z`: RFC 3339 in UTC with milliseconds."""
     seconds, milliseconds = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{milliseconds:03d}Z"
+    return f"{_rfc3339_seconds(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _rfc3339_seconds(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def cedar_datetime(at_ms: int) -> dict[str, Any]:

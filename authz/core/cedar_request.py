@@ -23,7 +23,6 @@ def call_entities(tool: Tool, accesses: Sequence[Access]) -> str:
 
 def question(agent: str, tool: Tool, access: Access, facts: ContextFacts) -> Question:
     """One access as a question to Cedar."""
-    entity = access.resource.entity
 
     def context(reads: Reads) -> str:
         return orjson.dumps(context_values(facts, access, tool.encoder, reads)).decode()
@@ -31,6 +30,6 @@ def question(agent: str, tool: Tool, access: Access, facts: ContextFacts) -> Que
     return Question(
         principal=("Agent", agent),
         action=action_id(tool.descriptor.qualified_name, access.verb, access.authority),
-        resource=(entity.type, entity.id),
+        resource=[(entity.type, entity.id) for entity in access.resource.chain],
         context=context,
     )

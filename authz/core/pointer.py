@@ -1,6 +1,7 @@
 """JSON Pointers (RFC 6901) into arguments, and patterns in which `*` stands for every item."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from authz.core.strict_json import escape_pointer
@@ -10,6 +11,7 @@ Tokens = tuple[str, ...]
 WILDCARD = "*"
 
 
+@lru_cache(maxsize=1024)
 def parse_pointer(text: str) -> Tokens:
     """The reference tokens of a JSON Pointer. Raises `ValueError` when it is none."""
     if text == "":

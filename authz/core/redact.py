@@ -21,21 +21,44 @@ MAX_CLEAR_LENGTH: Final = 2048
 
 # Well-known shapes of credentials. A second net below the roles: a command line or a url may carry
 # a secret that nobody labelled.
-_SECRET_SHAPE = re.compile(
+_BEGIN: Final = "-----BEGIN"
+_PRIVATE_KEY = re.compile(r"-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----")
+_TOKEN = re.compile(
     r"""
-      -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----
-    | \b(?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16,}
+      \b(?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16,}
     | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,} | \bglpat-[A-Za-z0-9_-]{16,}
     | \bxox[abeprs]-[A-Za-z0-9-]{10,} | \bAIza[A-Za-z0-9_-]{30,} | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
     | \bazk_[A-Za-z0-9_-]{20,} | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{40,}
     | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
-    | (?i:\b(?:bearer|basic)\s+[A-Za-z0-9+/_.=~-]{8,})
-    | (?i:(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|access[-_]?key|credential|auth)s?
-        ["']?\s*[=:]\s*["']?[^\s"'&,;]{3,})
-    | (?i:://[^/\s:@]+:[^/\s:@]+@)
     """,
     re.VERBOSE,
 )
+_LONG_RUN = re.compile(r"[A-Za-z0-9_-]{11}")
+"""Every shape of `_TOKEN` has one, and few other texts do."""
+_AUTHORIZATION = re.compile(r"\b(?:bearer|basic)\s+[A-Za-z0-9+/_.=~-]{8,}", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    r"""
+      (?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|access[-_]?key|credential|auth)s?
+        ["']?\s*[=:]\s*["']?[^\s"'&,;]{3,}
+    | ://[^/\s:@]+:[^/\s:@]+@
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def looks_secret(text: str) -> bool:
+    """Whether `text` holds something of a well-known shape. Cheap conditions stand before each search."""
+    if _LONG_RUN.search(text) and _TOKEN.search(text):
+        return True
+    if (":" in text or "=" in text) and _ASSIGNED.search(text):
+        return True
+    # Outside ASCII a letter can fold to one of these words, so only the search itself can tell.
+    lowered = text.lower()
+    if ("bearer" in lowered or "basic" in lowered or not text.isascii()) and _AUTHORIZATION.search(text):
+        return True
+    return _BEGIN in text and _PRIVATE_KEY.search(text) is not None
+
+
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token|key|sig|auth|cred|session|code|jwt|sas|otp", re.IGNORECASE)
 
 
@@ -56,7 +79,7 @@ class Redactor:
 
     def text(self, text: str) -> Any:
         """`text` in the clear, unless it looks like a secret or is longer than a log should carry."""
-        if len(text) > MAX_CLEAR_LENGTH or _SECRET_SHAPE.search(text):
+        if len(text) > MAX_CLEAR_LENGTH or looks_secret(text):
             return self.digest_of(text)
         return text
 
@@ -65,7 +88,7 @@ class Redactor:
         base, mark, query = uri.partition("?")
         if mark:
             base += "?" + "&".join(self._query_part(part) for part in query.split("&"))
-        if _SECRET_SHAPE.search(unquote_plus(base.partition("?")[0])) or len(base) > 2 * MAX_CLEAR_LENGTH:
+        if looks_secret(unquote_plus(base.partition("?")[0])) or len(base) > 2 * MAX_CLEAR_LENGTH:
             return f"redacted:{self.digest_of(uri)['redacted']}"
         return base
 
@@ -74,7 +97,9 @@ class Redactor:
         if not equals:
             value, name = name, ""
         plain = unquote_plus(value)
-        if not value or not (_SECRET_NAME.search(name) or _SECRET_SHAPE.search(plain) or len(plain) > 256):
+        if not value or not (
+            _SECRET_NAME.search(unquote_plus(name)) or looks_secret(plain) or len(plain) > 256
+        ):
             return part
         redacted = quote(self.digest_of(plain)["redacted"], safe=":-")
         return f"{name}={redacted}" if equals else redacted
@@ -111,6 +136,6 @@ class Redactor:
         return value
 
     def _name(self, name: str) -> str:
-        if len(name) > 256 or _SECRET_SHAPE.search(name):
+        if len(name) > 256 or looks_secret(name):
             return str(self.digest_of(name)["redacted"])
         return name

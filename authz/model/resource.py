@@ -40,7 +40,7 @@ AttributeValue = str | int | bool | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """One Cedar entity: its type, its id, and attributes of Cedar types String, Long, Bool and Set<String>."""
+    """One Cedar entity: its type, its id, and its attributes."""
 
     type: str
     id: str

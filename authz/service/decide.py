@@ -66,8 +66,12 @@ class DecisionService:
         ruleset = self._rulesets[caller.tenant]
         key = operation_key(caller.tenant, call)
         session = session_key(caller.tenant, call)
+        # Most calls are new, so the first attempt takes the operation for absent and leaves it to the commit
+        # to find out: whatever rests on that inserts the operation, and only where there is none. A dry run
+        # inserts nothing, so it looks first.
+        look_up = call.dry_run
         for _ in range(MAX_ATTEMPTS):
-            operation = await self._ledger.find_operation(key) if key is not None else None
+            operation = await self._ledger.find_operation(key) if key is not None and look_up else None
             exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
             now_ms = self._clock.now_ms()
             facts = Facts(
@@ -92,6 +96,7 @@ class DecisionService:
                 )
             )
             if isinstance(committed, Conflict):
+                look_up = True
                 continue
             self._observer.decided(decision)
             return Answer(decision=decision, committed=committed)

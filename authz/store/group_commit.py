@@ -78,8 +78,13 @@ class GroupCommitter:
             if len(self._waiting) >= self._limits.max_waiting:
                 raise StoreUnavailable("too many decisions wait for the store", code="store.overloaded")
             self._waiting.append(_Waiting(unit, loop, future))
-            self._condition.notify()
+        # Not at once: whatever else this turn of the loop decides then shares the transaction.
+        loop.call_soon(self._wake)
         return await future
+
+    def _wake(self) -> None:
+        with self._condition:
+            self._condition.notify()
 
     async def is_ready(self) -> bool:
         """Whether a record could be committed now, found out by committing a write that changes nothing."""

@@ -13,10 +13,11 @@ from authz.core.log_checkpoint import Signer
 from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord
 from authz.model.record import Committed, Conflict, EventQuery, StoredEvent
-from authz.ports import Clock, CommitUnit, Credential
+from authz.ports import Clock, CommitUnit, Credential, ExposureWrite
 from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
 from authz.store.commit_engine import CommitEngine, WriteConnection
 from authz.store.credential_cache import CredentialCache
+from authz.store.exposure_cache import ExposureCache
 from authz.store.group_commit import CommitLimits, GroupCommitter
 from authz.store.sqlite_connection import STATEMENTS, ProcessLock, SqliteWriteConnection
 from authz.store.sqlite_reads import SqliteReader
@@ -46,6 +47,7 @@ class SqliteLedger:
         self._monotonic = monotonic
         self._readiness: tuple[bool, float] | None = None
         self._credentials = CredentialCache(monotonic)
+        self._exposures = ExposureCache()
         with contextlib.ExitStack() as stack:
             lock = ProcessLock(path)
             stack.callback(lock.release)
@@ -94,7 +96,16 @@ class SqliteLedger:
 
     async def commit(self, unit: CommitUnit) -> Committed | Conflict:
         """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
-        return await self._committer.commit(unit)
+        if unit.exposure is None:
+            return await self._committer.commit(unit)
+        # Shielded, so that what became durable is known here even when whoever asked has gone away.
+        return await asyncio.shield(asyncio.ensure_future(self._commit_exposure(unit, unit.exposure)))
+
+    async def _commit_exposure(self, unit: CommitUnit, exposure: ExposureWrite) -> Committed | Conflict:
+        committed = await self._committer.commit(unit)
+        if isinstance(committed, Committed):
+            self._exposures.add(exposure.session_key, exposure.labels)
+        return committed
 
     async def find_operation(self, key: str) -> OperationRecord | None:
         """See `authz.ports.Ledger.find_operation`. Raises `StoreUnavailable`."""
@@ -102,7 +113,7 @@ class SqliteLedger:
 
     async def session_exposure(self, session_key: str) -> frozenset[str]:
         """See `authz.ports.Ledger.session_exposure`. Raises `StoreUnavailable`."""
-        return self._reader.session_exposure(session_key)
+        return self._exposures.find(session_key, self._reader.session_exposure)
 
     async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
         """See `authz.ports.Ledger.search`; in a thread, since it may read much. Raises `StoreUnavailable`."""

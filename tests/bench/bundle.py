@@ -5,7 +5,6 @@ group, one forbid over every action, one that asks for a person) and six are abo
 share of rules that an index by action can leave out is the same at 10 rules as at 100.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -222,18 +221,18 @@ def write_bundle(folder: Path, rules: int) -> None:
     if rules < RULES_PER_BLOCK or rules % RULES_PER_BLOCK:
         raise ValueError(f"the number of rules must be a multiple of {RULES_PER_BLOCK}, not {rules}")
     blocks = range(rules // RULES_PER_BLOCK)
-    files: dict[str, Callable[[], str]] = {
-        "bundle.yaml": lambda: _MANIFEST,
-        "credentials.yaml": lambda: _CREDENTIALS,
-        "entities.yaml": _entities,
-        "tools/fs.yaml": lambda: _FILE_TOOLS,
-        "tools/net.yaml": lambda: _NET_TOOLS,
-        "tools/bank.yaml": lambda: _BANK_TOOLS,
+    files = {
+        "bundle.yaml": _MANIFEST,
+        "credentials.yaml": _CREDENTIALS,
+        "entities.yaml": _entities(),
+        "tools/fs.yaml": _FILE_TOOLS,
+        "tools/net.yaml": _NET_TOOLS,
+        "tools/bank.yaml": _BANK_TOOLS,
     }
     for name in ("rules", "tools"):
         (folder / name).mkdir(parents=True)
     for name, text in files.items():
-        (folder / name).write_text(text(), encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
     for name, templates in _TEMPLATES.items():
         text = "\n".join(_fill(template, block) for block in blocks for template in templates)
         (folder / "rules" / f"{name}.cedar").write_text(text, encoding="utf-8")

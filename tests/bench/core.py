@@ -14,8 +14,10 @@ from authz.api.wire import decision_out, dump, parse_decide
 from authz.bundle.load import load_bundle
 from authz.bundle.self_protection import Protected
 from authz.core.claims import check_claims
-from authz.core.decide import Facts, Outcome, check_arguments, decide, evaluate_policy, find_tool
+from authz.core.decide import Outcome, check_arguments, decide, find_tool
+from authz.core.facts import Facts
 from authz.core.fingerprint import call_fingerprint, operation_key, session_key
+from authz.core.judge import evaluate_policy
 from authz.core.provenance import check_provenance
 from authz.core.record import decision_event
 from authz.core.redact import Redactor

@@ -8,6 +8,7 @@ Nothing here stands in for the product: the bundle goes through the loader, and 
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -94,7 +95,12 @@ def tool(
 def tool_file(alias: str, *tools: Mapping[str, Any], local: bool = True, **server: Any) -> str:
     """The text of a file of `tools/`: JSON, which is YAML too."""
     described = {"alias": alias, "identity": f"local:{alias}", "local": local, "profiles": ["runtime"]}
-    return json.dumps({"server": described | server, "tools": tools}, ensure_ascii=False, indent=1)
+    text = json.dumps({"server": described | server, "tools": tools}, ensure_ascii=False, indent=1)
+    # What a bundle file may not hold as it is can still be written as an escape.
+    return _UNWRITABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+_UNWRITABLE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
 
 
 TEXT = {"type": "string"}

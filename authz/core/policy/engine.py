@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import cedarpy
-from cedarpy import pst
 
 from authz.core.cedar_context import Reads
-from authz.core.cedar_schema import Action, evaluation_schema
+from authz.core.cedar_schema import Action
 from authz.core.entities import PreparedEntities
-from authz.core.policy.reads import context_reads, literals_looked_into
+from authz.core.policy.reads import literals_looked_into
 from authz.core.policy.rules import Policy, check_unique, first_line, validate
+from authz.core.policy.slices import ActionPolicies, build_set
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import Code, Effect, RuleKind, RuleMatch
 from authz.model.resource import Entity
 
-BLANKET_PERMIT: Final = "authz:asked-for"
-"""Id of the permit that carries the second set. No `@id` can equal it: a colon is not allowed there."""
+MAX_CACHED_SETS: Final = 4096
+WHOLE: Final = ""
+"""In place of an action: the schema of the whole bundle. No action has that id."""
 
 _FAILED_POLICY = re.compile(r"error while evaluating policy `([^`]+)`")
 
@@ -29,21 +30,10 @@ class Question:
 
     principal: tuple[str, str]
     action: str
-    resource: tuple[str, str]
+    resource: Sequence[tuple[str, str]]
+    """The resource and all of its ancestors, nearest first."""
     context: Callable[[Reads], str]
     """Gives the context, or the part of it that rules read, as Cedar JSON text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
-    """What one action is evaluated with: all that could matter to it, and nothing else."""
-
-    settled: Any
-    """Permits and hard forbids whose action scope could match."""
-    asking: Any | None
-    """Asking forbids whose action scope could match, plus the blanket permit."""
-    reads: Reads
-    schema: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +45,28 @@ class PolicyAnswer:
     rules: tuple[RuleMatch, ...]
     overruled: tuple[RuleMatch, ...] = ()
     internal: str = ""
+
+
+class PreparedPrincipal:
+    """Entities of a principal, parsed once for each action that asks about it.
+
+    Cedar adds the schema's actions to what it parses, and copies all of it when a call adds its own. So
+    each action gets them under its own small schema: under the whole one, every tool of the bundle would
+    make every decision dearer.
+    """
+
+    __slots__ = ("_by_action", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._by_action: dict[str, Any] = {}
+
+    def under(self, action: str, schema: Any) -> Any:
+        """The entities under `schema`, which is that of `action` (`WHOLE` for the bundle's)."""
+        found = self._by_action.get(action)
+        if found is None:
+            found = self._by_action[action] = cedarpy.Entities.from_json_str(self._text, schema)
+        return found
 
 
 class PolicyEngine:
@@ -71,8 +83,9 @@ class PolicyEngine:
                 (BundleProblem(f"the generated schema is invalid: {first_line(error)}", file="tools"),)
             ) from None
         validate(policies, self._schema)
+        _check_action_literals(policies)
         self._actions = {action.id: action for action in actions}
-        self._prepared: dict[str, _Prepared] = {}
+        self._prepared: dict[str, ActionPolicies] = {}
         self._built: dict[frozenset[str], Any] = {}
         self.literals_to_load = frozenset(
             literal
@@ -87,7 +100,9 @@ class PolicyEngine:
 
         Raises `ValueError` for entities that the schema does not have; no request can cause that.
         """
-        return cedarpy.Entities.from_json_str(text, self._schema)
+        prepared = PreparedPrincipal(text)
+        prepared.under(WHOLE, self._schema)
+        return prepared
 
     def evaluate(
         self, questions: Sequence[Question], principal: PreparedEntities, added: str
@@ -99,40 +114,27 @@ class PolicyEngine:
         Anything but a clean Allow or Deny from Cedar is a deny with `policy.error`: an erroring
         forbid, which Cedar skips, must not vanish.
         """
+        return [self._answer(question, principal, added) for question in questions]
+
+    def _answer(self, question: Question, principal: PreparedEntities, added: str) -> PolicyAnswer:
+        if question.action not in self._actions:
+            return _broken("the action is not in the schema")
+        prepared = self._prepare(question.action)
+        chosen = prepared.slice_for(question.resource)
         try:
-            entities = principal.with_added_json_str(added)
+            entities = principal.under(question.action, prepared.schema).with_added_json_str(added)
         except ValueError:
             # The text of the error echoes entities, so it goes nowhere.
-            return [_broken("the entities of the call do not fit together")] * len(questions)
-        answers: list[PolicyAnswer | None] = [None] * len(questions)
-        by_action: dict[str, list[int]] = {}
-        for index, question in enumerate(questions):
-            by_action.setdefault(question.action, []).append(index)
-        for action, indices in by_action.items():
-            asked = [questions[index] for index in indices]
-            for index, answer in zip(indices, self._answer(action, asked, entities), strict=True):
-                answers[index] = answer
-        return [answer if answer is not None else _broken("no answer") for answer in answers]
-
-    def _answer(
-        self, action: str, questions: list[Question], entities: PreparedEntities
-    ) -> list[PolicyAnswer]:
-        if action not in self._actions:
-            return [_broken("the action is not in the schema")] * len(questions)
-        prepared = self._prepare(action)
+            return _broken("the entities of the call do not fit together")
         try:
-            requests = [_request(question, prepared.reads) for question in questions]
+            request = _request(question, prepared.reads)
         except (TypeError, ValueError):
-            return [_broken("the arguments could not be encoded")] * len(questions)
-        results = _ask_cedar(requests, prepared.settled, entities, prepared.schema)
-        answers = [self._first(result) for result in results]
-        if prepared.asking is not None:
-            allowed = [index for index, answer in enumerate(answers) if answer.effect is Effect.ALLOW]
-            asked = [requests[index] for index in allowed]
-            results = _ask_cedar(asked, prepared.asking, entities, prepared.schema)
-            for index, result in zip(allowed, results, strict=True):
-                answers[index] = self._second(answers[index], result)
-        return answers
+            return _broken("the arguments could not be encoded")
+        answer = self._first(_ask_cedar(request, chosen.settled, entities, prepared.schema))
+        if answer.effect is Effect.ALLOW and chosen.asking is not None:
+            # The schema held the request to its types in the first evaluation.
+            answer = self._second(answer, _ask_cedar(request, chosen.asking, entities, None))
+        return answer
 
     def _first(self, result: Any) -> PolicyAnswer:
         """What permits and hard forbids say."""
@@ -191,14 +193,14 @@ class PolicyEngine:
         Cedar evaluates with the resource and the context unknown. That is a preview: only its
         certain deny is used, to hide a tool; what is shown is still decided in full.
         """
-        settled = self._prepare(action).settled
+        settled = self._prepare(action).all_settled()
         # Unlike the others, this function takes entities as Cedar text only.
         request = {
             "principal": Entity(type=principal[0], id=principal[1]).cedar,
             "action": Entity(type="Action", id=action).cedar,
         }
         try:
-            entities = known.with_added_json_str(added)
+            entities = known.under(WHOLE, self._schema).with_added_json_str(added)
             result = cedarpy.is_authorized_partial(request, settled, entities, schema=self._schema)
         except ValueError:
             # An id that Cedar's text form cannot carry: shown, and then decided in full.
@@ -209,51 +211,40 @@ class PolicyEngine:
             return False, tuple(rule for rule in named if rule.kind is RuleKind.FORBID)
         return True, ()
 
-    def _prepare(self, action: str) -> _Prepared:
-        """What could matter to this action.
-
-        A policy whose action scope does not match is false before any of it is evaluated, so it
-        can neither decide nor fail: leaving it out changes nothing. The same holds for a context
-        field that none of the rest reads.
-        """
+    def _prepare(self, action: str) -> ActionPolicies:
         prepared = self._prepared.get(action)
         if prepared is None:
-            names = frozenset((action, *self._actions[action].groups))
-            matching = [policy for policy in self.policies.values() if _action_matches(policy.tree, names)]
-            asks = [policy for policy in matching if policy.match.kind is RuleKind.ASK]
-            reads = context_reads(policy.tree for policy in matching)
-            prepared = _Prepared(
-                settled=self._build([policy for policy in matching if policy.match.kind is not RuleKind.ASK]),
-                asking=self._build(asks, blanket=True) if asks else None,
-                reads=reads,
-                schema=cedarpy.Schema.from_str(evaluation_schema(self._actions[action], reads)),
-            )
+            prepared = ActionPolicies(self._actions[action], list(self.policies.values()), self._build)
             self._prepared[action] = prepared
         return prepared
 
-    def _build(self, policies: list[Policy], *, blanket: bool = False) -> Any:
-        key = frozenset(policy.id for policy in policies) | ({BLANKET_PERMIT} if blanket else frozenset())
+    def _build(self, policies: Sequence[Policy]) -> Any:
+        """The policy set of these policies; many actions and resources share one."""
+        key = frozenset(policy.id for policy in policies)
         built = self._built.get(key)
         if built is None:
-            trees = {policy.id: policy.tree for policy in policies}
-            if blanket:
-                trees[BLANKET_PERMIT] = _BLANKET
-            built = cedarpy.PolicySet.from_pst(
-                pst.PolicySet(templates={}, static_policies=trees, template_links=())
-            )
-            self._built[key] = built
+            if len(self._built) >= MAX_CACHED_SETS:
+                self._built.clear()
+            built = self._built[key] = build_set(policies)
         return built
 
 
-_BLANKET: Final = pst.Template(
-    id=BLANKET_PERMIT,
-    effect="permit",
-    principal=pst.ScopeAny(),
-    action=pst.ScopeAny(),
-    resource=pst.ScopeAny(),
-    clauses=(),
-    annotations={},
-)
+def _check_action_literals(policies: Sequence[Policy]) -> None:
+    """An action of a condition is only compared with: what it is in is told of the asked action alone."""
+    problems = [
+        BundleProblem(
+            f"`{policy.id}` looks into the action `{name}`",
+            file=policy.match.file or "",
+            line=policy.match.line,
+            hint='write `action in Action::"…"`',
+        )
+        for policy in policies
+        for clause in policy.tree.clauses
+        for kind, name in literals_looked_into(clause.expr)
+        if kind == "Action"
+    ]
+    if problems:
+        raise BundleError(tuple(problems))
 
 
 def _broken(why: str) -> PolicyAnswer:
@@ -264,30 +255,17 @@ def _uid(entity: tuple[str, str]) -> dict[str, str]:
     return {"type": entity[0], "id": entity[1]}
 
 
-def _ask_cedar(
-    requests: list[dict[str, Any]], policies: Any, entities: PreparedEntities, schema: Any
-) -> list[Any]:
-    if not requests:
-        return []
+def _ask_cedar(request: dict[str, Any], policies: Any, entities: PreparedEntities, schema: Any) -> Any:
     try:
-        return list(cedarpy.is_authorized_batch(requests, policies, entities, schema=schema))
+        return cedarpy.is_authorized(request, policies, entities, schema=schema)
     except Exception as error:  # noqa: BLE001 - whatever the engine does, the answer is a deny
-        return [error] * len(requests)
+        return error
 
 
 def _request(question: Question, reads: Reads) -> dict[str, Any]:
     return {
         "principal": _uid(question.principal),
         "action": _uid(("Action", question.action)),
-        "resource": _uid(question.resource),
+        "resource": _uid(question.resource[0]),
         "context": question.context(reads),
     }
-
-
-def _action_matches(tree: pst.Template, names: frozenset[str]) -> bool:
-    scope = tree.action
-    if isinstance(scope, pst.ActionEq):
-        return scope.entity.id in names
-    if isinstance(scope, pst.ActionIn):
-        return any(entity.id in names for entity in scope.entities)
-    return True

@@ -1,6 +1,5 @@
 """How arguments are told to Cedar: every row of the table evaluates, and nothing else gets through."""
 
-import json
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from authz.model.decision import Code, Effect
 from tests.support.world import PERMIT_ALL, call, decide_in, fault_of, rules_of, tool, tool_file, world
 
 NOWHERE = [{"verb": "read", "kind": "path", "resource": "/workspace"}]
-SERVER = {"alias": "x", "identity": "local:x", "local": True, "profiles": ["runtime"]}
 MAX = 2**53 - 1
 
 
@@ -207,7 +205,6 @@ def test_any_argument_name_can_be_told_and_asked_for(name: str) -> None:
     when {{ context.arguments["{escaped}"] == "v" }};"""
     described = tool("t", NOWHERE, {name: STRING})
     described["roles"] = {format_pointer((name,)): "option"}
-    text = json.dumps({"server": SERVER, "tools": [described]}).replace("\\ud83d\\ude00", "😀")
-    ruleset = world(PERMIT_ALL + rule, tools=text)
+    ruleset = world(PERMIT_ALL + rule, tools=tool_file("x", described))
     assert rules_of(decide_in(ruleset, call("x/t", {name: "v"}))) == ["probe"]
     assert rules_of(decide_in(ruleset, call("x/t", {name: "w"}))) == ["everything"]

@@ -1,14 +1,21 @@
 """Evaluation, fail closed: every way in which Cedar says nothing, or skips a rule, is a deny here."""
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from authz.core.policy import PolicyAnswer, Question
+from authz.core.cedar_context import ContextFacts
+from authz.core.cedar_request import call_entities, question
+from authz.core.policy import PolicyAnswer
 from authz.core.ruleset import Ruleset
 from authz.model.call import Call
-from authz.model.decision import Code, Decision, Effect, RuleKind, Stage
+from authz.model.capability import NO_CAPABILITY
+from authz.model.decision import Code, Decision, Effect, Stage
 from tests.support.world import (
+    NOW_MS,
     PERMIT_ALL,
     call,
     decide_in,
@@ -94,23 +101,6 @@ def test_a_missing_tag_is_an_error_and_no_silence() -> None:
     assert decided(ruleset, call("fs/file_read", path="/workspace/a", agent="coder-2")).effect is Effect.ALLOW
 
 
-def test_precedence_is_deny_then_ask_then_allow_in_any_order() -> None:
-    """PE4, bug-159, bug-203: a narrow permit lifts neither a forbid nor an ask."""
-    permit = '@id("p") permit (principal == Agent::"coder-1", action, resource in Directory::"/workspace");'
-    ask = '@id("a") @requires("approval") forbid (principal, action, resource);'
-    forbid = '@id("f") forbid (principal, action, resource) when { context.role == "target" };'
-    orders = [(permit, ask, forbid), (forbid, ask, permit), (ask, permit, forbid), (ask, forbid, permit)]
-    for order in orders:
-        for files in ("\n".join(order), {f"r{index}": text for index, text in enumerate(order)}):
-            assert decided(world(files), READ).code is Code.POLICY_FORBID
-            without = [text for text in order if text != forbid]
-            decision = decided(world("\n".join(without)), READ)
-            assert (decision.effect, [rule.rule for rule in decision.matched]) == (
-                Effect.REQUIRE_APPROVAL,
-                ["a"],
-            )
-
-
 ASKS = """
 @id("p") permit (principal, action, resource);
 @id("a1") @requires("approval") @reason("it changes something")
@@ -121,50 +111,6 @@ ASKS = """
 """
 
 
-def test_every_rule_that_asks_is_named_with_the_permits_it_overrules() -> None:
-    """bug-158, bug-197: an ask asks, names itself and its source, and lists the overruled allow."""
-    ruleset = world(ASKS)
-    outcome = decide_in(ruleset, EDIT)
-    decision = outcome.decision
-    assert (decision.effect, decision.stage, decision.code) == (
-        Effect.REQUIRE_APPROVAL,
-        Stage.APPROVAL,
-        Code.APPROVAL_REQUIRED,
-    )
-    assert rules_of(outcome) == ["a1", "a2"]
-    assert {rule.kind for rule in decision.matched} == {RuleKind.ASK}
-    assert [rule.rule for rule in decision.overruled] == ["p"]
-    assert decision.matched[1].terms is not None
-    assert decision.matched[1].terms.approvers == ('Group::"finance"',)
-    assert "it changes something" in decision.message
-    assert decision.lease is None
-    record = record_of(ruleset, EDIT, outcome)
-    assert [(rule["rule"], rule["kind"], rule["file"], rule["line"]) for rule in record["matched"]] == [
-        ("a1", "ask", "rules/main.cedar", 3),
-        ("a2", "ask", "rules/main.cedar", 5),
-    ]
-    assert [rule["rule"] for rule in record["overruled"]] == ["p"]
-
-
-def test_an_ask_alone_allows_nothing() -> None:
-    """What carries the asking rules is a permit of everything: it never becomes anybody's allow."""
-    ruleset = world('@id("a") @requires("approval") forbid (principal, action, resource in Directory::"/w");')
-    assert decided(ruleset, READ).effect is Effect.DENY
-    ruleset = world(
-        '@id("p") permit (principal, action, resource in Directory::"/etc");'
-        '@id("a") @requires("approval") forbid (principal, action, resource in Directory::"/workspace");'
-    )
-    decision = decided(ruleset, READ)
-    assert (decision.effect, decision.code, decision.matched) == (Effect.DENY, Code.POLICY_NO_MATCH, ())
-
-
-def test_a_hard_forbid_beats_an_ask_and_is_named_alone() -> None:
-    ruleset = world(ASKS + '@id("f") forbid (principal, action, resource in Directory::"/workspace/a");')
-    outcome = decide_in(ruleset, EDIT)
-    assert (outcome.decision.code, rules_of(outcome)) == (Code.POLICY_FORBID, ["f"])
-    assert outcome.decision.overruled == ()
-
-
 def test_an_ask_that_errs_is_a_deny() -> None:
     asking = erring("forbid", more='@requires("approval")')
     outcome = decide_in(world(PERMIT_ALL + asking), READ)
@@ -173,37 +119,6 @@ def test_an_ask_that_errs_is_a_deny() -> None:
         Code.POLICY_ERROR,
         ["broken"],
     )
-
-
-def test_an_ask_that_cannot_match_asks_nobody() -> None:
-    ruleset = world(
-        PERMIT_ALL + '@id("a") @requires("approval") forbid (principal, action in Action::"send", resource);'
-    )
-    assert decided(ruleset, READ).effect is Effect.ALLOW
-    assert (
-        decided(ruleset, call("bank/mail_send", to="a@example.com", body="")).effect
-        is Effect.REQUIRE_APPROVAL
-    )
-
-
-def test_the_effect_of_a_call_is_the_meet_over_its_accesses() -> None:
-    """PA6: copying reads the source and writes the target."""
-    ruleset = world(
-        '@id("p") permit (principal, action, resource);'
-        '@id("secret") forbid (principal, action, resource in Directory::"/workspace/.secrets");'
-        '@id("out") @requires("approval") forbid (principal, action in Action::"write", resource)'
-        ' unless { resource in Directory::"/workspace" };'
-    )
-    for origin, target, effect, rules in [
-        ("/workspace/a", "/workspace/b", Effect.ALLOW, ["p"]),
-        ("/workspace/.secrets/a", "/workspace/b", Effect.DENY, ["secret"]),
-        ("/workspace/a", "/workspace/.secrets", Effect.DENY, ["secret"]),
-        ("/workspace/a", "/tmp/b", Effect.REQUIRE_APPROVAL, ["out"]),
-        ("/workspace/.secrets/a", "/tmp/b", Effect.DENY, ["secret"]),
-    ]:
-        outcome = decide_in(ruleset, call("fs/file_copy", {"from": origin, "to": target}))
-        assert (outcome.decision.effect, rules_of(outcome)) == (effect, rules)
-        assert len(outcome.decision.verdicts) == 2
 
 
 def test_a_pattern_cannot_be_fooled_by_dots_but_says_less_than_containment() -> None:
@@ -347,44 +262,64 @@ def test_provenance_is_told_by_role() -> None:
         assert decided(ruleset, made).effect is effect
 
 
-def asked(context: str, action: str = "fs/file_read:read:A0", added: str = "[]") -> PolicyAnswer:
-    """The engine's answer to a question that no request could have made."""
+def asked(
+    spoil: Callable[[str], str], *, action: str | None = None, added: str | None = None
+) -> PolicyAnswer:
+    """The engine's answer to a good question that was spoiled in a way that no request could."""
     ruleset = world(
         PERMIT_ALL + '@id("f") forbid (principal, action, resource) when { context.role == "x" };'
     )
-    question = Question(
-        principal=("Agent", "coder-1"), action=action, resource=("File", "/a"), context=lambda reads: context
+    outcome = decide_in(ruleset, READ)
+    tool = ruleset.tools[(READ.server, READ.tool)]
+    assert outcome.provenance is not None
+    assert outcome.believed is not None
+    facts = ContextFacts(
+        call=READ,
+        descriptor=tool.descriptor,
+        arguments=READ.arguments,
+        provenance=outcome.provenance,
+        believed=outcome.believed,
+        capability=NO_CAPABILITY,
+        exposed=frozenset(),
+        now_ms=NOW_MS,
     )
-    (answer,) = ruleset.engine.evaluate([question], ruleset.engine.prepare_entities("[]"), added)
+    good = question("coder-1", tool, outcome.decision.accesses[0], facts)
+    bad = replace(good, action=action or good.action, context=lambda reads: spoil(good.context(reads)))
+    entities = call_entities(tool, outcome.decision.accesses) if added is None else added
+    (answer,) = ruleset.engine.evaluate([bad], ruleset.entities.principal("coder-1", "ada"), entities)
     return answer
 
 
-CONTEXTS = [
-    "",
-    "{",
-    "[]",
-    "{}",
-    '{"role": 1.5}',
-    '{"role": null}',
-    '{"role": "x", "surplus": 1}',
-    '{"role": "x"} {}',
-]
+def with_member(name: str, value: object) -> Callable[[str], str]:
+    return lambda context: json.dumps({**json.loads(context), name: value})
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_a_context_that_cedar_does_not_take_is_a_deny(context: str) -> None:
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda context: "",
+        lambda context: "{",
+        lambda context: "[]",
+        lambda context: "{}",
+        lambda context: context + " {}",
+        with_member("role", 1.5),
+        with_member("role", None),
+        with_member("role", {"__entity": {"type": "User", "id": "ada"}}),
+        with_member("surplus", 1),
+    ],
+)
+def test_a_context_that_cedar_does_not_take_is_a_deny(spoil: Callable[[str], str]) -> None:
     """`NoDecision` and exceptions are denies, never a missing answer (PE1)."""
-    answer = asked(context)
+    answer = asked(spoil)
     assert (answer.effect, answer.code) == (Effect.DENY, Code.POLICY_ERROR)
 
 
 def test_an_unknown_action_and_entities_that_do_not_fit_are_a_deny() -> None:
     """PE5: what the engine was never told of gets no abstention."""
-    good = '{"role": "y"}'
-    assert asked(good).effect is Effect.ALLOW
+    assert asked(str).effect is Effect.ALLOW
     for answer in (
-        asked(good, action="fs/other:read:A0"),
-        asked(good, added="["),
-        asked(good, added='[{"uid": 1}]'),
+        asked(str, action="fs/other:read:A0"),
+        asked(str, added="["),
+        asked(str, added='[{"uid": 1}]'),
     ):
         assert (answer.effect, answer.code) == (Effect.DENY, Code.POLICY_ERROR)

@@ -136,7 +136,12 @@ def _assemble(
         tools=tools,
         profiles=profiles,
         engine=engine,
-        entities=EntityDirectory(members, engine.literals_to_load, engine.prepare_entities),
+        entities=EntityDirectory(
+            members,
+            engine.literals_to_load,
+            engine.prepare_entities,
+            {tool.descriptor.qualified_name: tool.document for tool in tools.values()},
+        ),
         schema_text=schema_text,
     )
 

@@ -52,6 +52,15 @@ entity Opaque = { kind: String, reason: String };
 """
 
 
+ENTITY_ATTRIBUTES: Final[Mapping[str, Mapping[str, str]]] = {
+    kind: dict(re.findall(r"(\w+)\??: ([^,}]+)", attributes))
+    for kind, attributes in re.findall(
+        r"^entity (\w+)[^={;]*(?:= \{(.*?)\})?", PRELUDE, re.MULTILINE | re.DOTALL
+    )
+}
+"""The attributes of each entity type with their types, read off the schema above."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """One action: what Cedar is asked about, and the groups it is a member of."""

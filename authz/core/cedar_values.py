@@ -44,6 +44,10 @@ class UnencodableSchema(ValueError):
     """A schema whose arguments Cedar cannot be told of safely; the message says why."""
 
 
+Shape = Mapping[str, "Shape"]
+"""The attributes of an encoded value and, for each, its own; empty where there are none."""
+
+
 class Encoder:
     """Encodes values of one schema type. `cedar_type` is the type in Cedar's schema syntax."""
 
@@ -52,6 +56,10 @@ class Encoder:
     def encode(self, value: Any) -> Any:
         """`value` in Cedar's JSON. Raises `TypeError` for a value that the schema would refuse."""
         raise NotImplementedError
+
+    def shape(self) -> Shape:
+        """The attributes that rules can ask for."""
+        return {}
 
     def only(self, names: frozenset[str] | None) -> "Encoder":
         """The encoder of the named members alone; itself for `None`, and where there are no members."""
@@ -92,6 +100,9 @@ class _Bool(Encoder):
 class _Number(Encoder):
     cedar_type = "{text: String, long?: Long, decimal?: decimal}"
 
+    def shape(self) -> Shape:
+        return {"text": {}, "long": {}, "decimal": {}}
+
     def encode(self, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError("expected a number")
@@ -107,6 +118,9 @@ class _Number(Encoder):
 
 class _Union(Encoder):
     cedar_type = "{text: String, string?: String, long?: Long, bool?: Bool}"
+
+    def shape(self) -> Shape:
+        return {"text": {}, "string": {}, "long": {}, "bool": {}}
 
     def encode(self, value: Any) -> Any:
         encoded: dict[str, Any] = {"text": text_of(value)}
@@ -127,6 +141,9 @@ class _Array(Encoder):
         self._item = item
         self.cedar_type = f"{{items: Set<{item.cedar_type if item else 'String'}>, count: Long}}"
 
+    def shape(self) -> Shape:
+        return {"items": {}, "count": {}}
+
     def encode(self, value: Any) -> Any:
         items = _expect(value, list)
         encode = self._item.encode if self._item else text_of
@@ -138,6 +155,9 @@ class _ObjectArray(Encoder):
         self._fields = fields
         each = ", ".join(f"{quote(name)}: Set<{field.cedar_type}>" for name, field in fields.items())
         self.cedar_type = f"{{count: Long, each: {{{each}}}, items: Set<String>}}"
+
+    def shape(self) -> Shape:
+        return {"count": {}, "items": {}, "each": {name: {} for name in self._fields}}
 
     def encode(self, value: Any) -> Any:
         items = _expect(value, list)
@@ -205,6 +225,14 @@ class _Record(Encoder):
         if self._is_open:
             encoded[EXTRA] = extra
         return encoded
+
+    def shape(self) -> Shape:
+        shape: dict[str, Shape] = {name: member.encoder.shape() for name, member in self._members.items()}
+        if self._has_nulls:
+            shape[NULLS] = {}
+        if self._is_open:
+            shape[EXTRA] = {}
+        return shape
 
     def only(self, names: frozenset[str] | None) -> Encoder:
         if names is None:

@@ -41,11 +41,13 @@ class EntityDirectory:
         members: Iterable[PersonOrGroup],
         literals: Iterable[Uid],
         prepare: Callable[[str], PreparedEntities],
+        tools: Mapping[str, bytes],
     ) -> None:
-        """`prepare` parses Cedar JSON once, for use in many evaluations."""
+        """`prepare` parses Cedar JSON once, for use in many evaluations. `tools` are `Tool` entities."""
         self._members = {member.uid: member for member in members}
         self._literals = sorted(literals)
         self._prepare = prepare
+        self._tools = tools
         self._cache: OrderedDict[tuple[str, str], PreparedEntities] = OrderedDict()
 
     def principal(self, agent: str, user: str | None) -> PreparedEntities:
@@ -68,6 +70,8 @@ class EntityDirectory:
                 self._add_agent(loaded, uid[1], NO_USER)
             elif uid[0] in ("User", "Group"):
                 pending.append(uid)
+            elif uid[0] == "Tool" and uid[1] in self._tools:
+                loaded[uid] = self._tools[uid[1]]
             else:
                 loaded.update(_literal_chain(uid))
         while pending:

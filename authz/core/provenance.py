@@ -88,7 +88,7 @@ def check_provenance(
         if not believed or claim is None or _trust(claim, call, exposed, returned) is Trust.UNTRUSTED:
             untrusted.add(role)
         # Secrecy is taken from any claim, believed or not: it can only make the call stricter.
-        claimed_secret = claim is not None and (claim.source == SECRET or SECRET in claim.labels)
+        claimed_secret = claim is not None and claim.is_secret
         claimed_secret = claimed_secret or (returned is not None and SECRET in returned.labels)
         if claimed_secret or role == Role.CREDENTIAL:
             secret.add(role)

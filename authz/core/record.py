@@ -137,7 +137,7 @@ def _arguments(call: Call, outcome: Outcome, ruleset: Ruleset, redactor: Redacto
     if outcome.provenance is not None:
         secret = outcome.provenance.secret_leaves
     else:
-        secret = frozenset(tokens for tokens, claim in call.provenance.items() if claim.source == "secret")
+        secret = frozenset(tokens for tokens, claim in call.provenance.items() if claim.is_secret)
         if secret:
             # The call never became canonical, so where the secret ended up is not known.
             known = False
@@ -202,11 +202,21 @@ def _provenance(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, A
 
 def _claims(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
     claims = call.claims
+    secret = outcome.provenance.secret_leaves if outcome.provenance is not None else None
+
+    def hidden(pointer: str) -> bool:
+        # A call that never became canonical does not tell which of its paths are secret.
+        return parse_pointer(pointer) in secret if secret is not None else True
+
     return {
         "cwd": redactor.text(claims.cwd) if claims.cwd else None,
         "sandbox_root": redactor.text(claims.sandbox_root) if claims.sandbox_root else None,
         "resolved": {
-            pointer: {"path": redactor.text(found.path), "device": found.device, "inode": found.inode}
+            pointer: {
+                "path": redactor.digest_of(found.path) if hidden(pointer) else redactor.text(found.path),
+                "device": found.device,
+                "inode": found.inode,
+            }
             for pointer, found in claims.resolved.items()
         },
         "not_believed": list(outcome.believed.disbelieved) if outcome.believed else [],

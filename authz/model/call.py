@@ -36,6 +36,11 @@ class ProvenanceClaim:
     labels: frozenset[str] = frozenset()
     allowed_use: frozenset[str] = frozenset()
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value is said to be a secret, by its source or by a label."""
+        return self.source == "secret" or "secret" in self.labels
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:

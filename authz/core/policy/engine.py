@@ -10,9 +10,10 @@ import cedarpy
 from authz.core.cedar_context import Reads
 from authz.core.cedar_schema import Action
 from authz.core.entities import PreparedEntities
+from authz.core.policy.names import unknown_names
 from authz.core.policy.reads import literals_looked_into
 from authz.core.policy.rules import Policy, check_unique, first_line, validate
-from authz.core.policy.slices import ActionPolicies, build_set
+from authz.core.policy.slices import ActionPolicies, action_matches, build_set
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import Code, Effect, RuleKind, RuleMatch
 from authz.model.resource import Entity
@@ -85,6 +86,7 @@ class PolicyEngine:
         validate(policies, self._schema)
         _check_action_literals(policies)
         self._actions = {action.id: action for action in actions}
+        _check_names(policies, list(self._actions.values()))
         self._prepared: dict[str, ActionPolicies] = {}
         self._built: dict[frozenset[str], Any] = {}
         self.literals_to_load = frozenset(
@@ -193,7 +195,7 @@ class PolicyEngine:
         Cedar evaluates with the resource and the context unknown. That is a preview: only its
         certain deny is used, to hide a tool; what is shown is still decided in full.
         """
-        settled = self._prepare(action).all_settled()
+        settled = self._prepare(action).possible()
         # Unlike the others, this function takes entities as Cedar text only.
         request = {
             "principal": Entity(type=principal[0], id=principal[1]).cedar,
@@ -227,6 +229,16 @@ class PolicyEngine:
                 self._built.clear()
             built = self._built[key] = build_set(policies)
         return built
+
+
+def _check_names(policies: Sequence[Policy], actions: Sequence[Action]) -> None:
+    names = [(action, frozenset((action.id, *action.groups))) for action in actions]
+    problems: list[BundleProblem] = []
+    for policy in policies:
+        about = [action for action, groups in names if action_matches(policy.tree, groups)]
+        problems += unknown_names(policy.tree, policy.match, about)
+    if problems:
+        raise BundleError(tuple(problems))
 
 
 def _check_action_literals(policies: Sequence[Policy]) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 import cedarpy
@@ -18,6 +19,7 @@ from authz.model.resource import NotCanonical
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TTL = re.compile(r"([1-9]\d{0,6})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ANNOTATIONS: Final = ("id", "reason", "requires", "approvers", "quorum", "ttl", "factor")
 _ASK_ANNOTATIONS: Final = frozenset({"approvers", "quorum", "ttl", "factor"})
 
 
@@ -77,12 +79,21 @@ def _policy(path: str, piece: PolicyText) -> Policy:
             "a policy without a usable `@id`" if not name else f"`{name[:60]}` is no usable `@id`",
             'start it with @id("letters-digits-and-dashes")',
         )
+    _check_annotations(annotations, wrong)
     kind, terms = _kind(tree, wrong)
     _check_literals(tree, wrong)
     match = RuleMatch(
         rule=name, kind=kind, file=path, line=piece.line, reason=annotations.get("reason", ""), terms=terms
     )
     return Policy(match=match, tree=replace(tree, id=name), text=piece.text)
+
+
+def _check_annotations(annotations: Mapping[str, str], wrong: Any) -> None:
+    """A team's own annotations are its own; one that is nearly ours is a slip that would be lost."""
+    for name in annotations.keys() - set(_ANNOTATIONS):
+        close = get_close_matches(name.casefold(), _ANNOTATIONS, n=1, cutoff=0.75)
+        if close:
+            raise wrong(f"`@{name}` is no annotation of ours", f"did you mean `@{close[0]}`?")
 
 
 def _kind(tree: pst.Template, wrong: Any) -> tuple[RuleKind, AskTerms | None]:

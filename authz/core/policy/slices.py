@@ -13,7 +13,7 @@ import cedarpy
 from cedarpy import pst
 
 from authz.core.cedar_context import Reads
-from authz.core.cedar_schema import Action, evaluation_schema
+from authz.core.cedar_schema import RESOURCE_TYPES, Action, evaluation_schema
 from authz.core.policy.reads import context_reads
 from authz.core.policy.rules import Policy
 from authz.model.decision import RuleKind
@@ -44,7 +44,8 @@ class ActionPolicies:
     ) -> None:
         """`build` makes a Cedar policy set of policies, the same one for the same policies."""
         names = frozenset((action.id, *action.groups))
-        self._policies = [policy for policy in policies if _action_matches(policy.tree, names)]
+        self._policies = [policy for policy in policies if action_matches(policy.tree, names)]
+        self._types = frozenset(action.resource_types)
         self._scopes = [_resource_scope(policy.tree) for policy in self._policies]
         self._named = frozenset(uid for _, uid in self._scopes if uid is not None)
         self._build = build
@@ -52,9 +53,14 @@ class ActionPolicies:
         self.reads: Reads = context_reads(policy.tree for policy in self._policies)
         self.schema = cedarpy.Schema.from_str(evaluation_schema(action, self.reads))
 
-    def all_settled(self) -> Any:
-        """Permits and hard forbids for every resource."""
-        return self._build(_settled(self._policies))
+    def possible(self) -> Any:
+        """The hard forbids, and the permits that could be about a resource of this action at all."""
+        chosen = [
+            policy
+            for policy, scope in zip(self._policies, self._scopes, strict=True)
+            if policy.match.kind is not RuleKind.PERMIT or self._types & _types_within(scope)
+        ]
+        return self._build(_settled(chosen))
 
     def slice_for(self, resource: Sequence[Uid]) -> Slice:
         """The slice for a resource, given with all of its ancestors, itself first."""
@@ -100,7 +106,8 @@ def _settled(policies: Sequence[Policy]) -> list[Policy]:
     return [policy for policy in policies if policy.match.kind is not RuleKind.ASK]
 
 
-def _action_matches(tree: pst.Template, names: frozenset[str]) -> bool:
+def action_matches(tree: pst.Template, names: frozenset[str]) -> bool:
+    """Whether the action scope holds for an action of these names: its own and its groups'."""
     scope = tree.action
     if isinstance(scope, pst.ActionEq):
         return scope.entity.id in names
@@ -119,6 +126,26 @@ def _resource_scope(tree: pst.Template) -> tuple[str | None, Uid | None]:
     if isinstance(scope, pst.ScopeEq | pst.ScopeIn):
         return None, _uid(scope.entity)
     return None, None
+
+
+# What resources can be in: the types below each type that a scope can name.
+_WITHIN: Final = {
+    "Directory": frozenset({"File"}),
+    "UrlPath": frozenset({"Endpoint"}),
+    "Host": frozenset({"Host", "Endpoint"}),
+    "Domain": frozenset({"Host", "Endpoint", "Mailbox"}),
+    "ObjectType": frozenset({"Object"}),
+}
+_ALL_TYPES: Final = frozenset({*RESOURCE_TYPES.values(), "Opaque"})
+
+
+def _types_within(scope: tuple[str | None, Uid | None]) -> frozenset[str]:
+    """The types of the resources that a scope can hold for."""
+    kind, uid = scope
+    types = _ALL_TYPES if kind is None else frozenset({kind})
+    if uid is not None:
+        types &= _WITHIN.get(uid[0], frozenset({uid[0]}))
+    return types
 
 
 def _uid(entity: pst.EntityOrSlot) -> Uid | None:

@@ -12,7 +12,7 @@ from authz.cli.main import COMMANDS, GROUPS, main
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_command_is_listed_with_its_own_words(path: tuple[str, ...]) -> None:
     module_name, text = COMMANDS[path]
-    assert importlib.import_module(module_name).HELP == text
+    assert text == importlib.import_module(module_name).HELP
 
 
 @pytest.mark.parametrize("path", [*COMMANDS, (), *((group,) for group in GROUPS)])

@@ -69,7 +69,7 @@ RULES = """
 @id("told") permit (principal, action in Action::"x/t", resource)
   when { context.arguments has text && context.arguments.text == "let me in" };
 @id("all-of-it") permit (principal, action in Action::"x/t", resource)
-  when { context.arguments == context.arguments && context.arguments has never };
+  when { context.arguments == context.arguments && context.role == "never" };
 @id("session") permit (principal, action, resource) when { context.session.id == "root" };
 @id("trusted") permit (principal, action, resource) when { context.untrusted.isEmpty() };
 @id("open") permit (principal, action, resource in Directory::"/open");

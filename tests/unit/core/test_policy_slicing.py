@@ -111,6 +111,8 @@ ATOMS = [
     "context.capability == {presented: false}",
     'context.tool == Tool::"fs/file_read"',
     'context.tool.name == "file_edit"',
+    'Tool::"fs/file_read".server == "fs"',
+    "context.sources == context.sources",
     'context.now < datetime("2027-01-01T00:00:00Z")',
     'context.side_effect == "none" || context.undoable',
     'context.arguments has text && context.arguments.text == "x"',

@@ -239,16 +239,12 @@ def invalid(secret: str, label: Any, pointer: str = "/any") -> Call:
     return call("x/t", {**holding(pointer, secret), "number": "no number"}, provenance={pointer: label})
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the record takes only the source `secret` of a call that was refused early"
-)
 def test_a_label_counts_like_the_source_in_a_call_that_was_refused_early() -> None:
     """`labels: [secret]` says what `source: secret` says, also when the arguments did not fit."""
     for label in LABELS:
         assert not leaks(invalid("zqSECRETvalue", label), "zqSECRETvalue")
 
 
-@pytest.mark.xfail(strict=True, reason="the record writes every `resolved` claim in the clear")
 def test_where_a_secret_path_really_lies_is_as_secret_as_the_path() -> None:
     made = call(
         "x/t",

@@ -93,9 +93,6 @@ def test_what_could_never_be_allowed_is_hidden_and_the_rest_is_shown(rules: str,
     assert shown(world(rules)) == expected
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the type of the resource is unknown to the preview, so such a tool is shown"
-)
 @pytest.mark.parametrize("scope", ["resource is File", 'resource in Directory::"/workspace"'])
 def test_a_tool_whose_resources_no_permit_can_be_about_is_hidden(scope: str) -> None:
     assert shown(world(permit(f"principal, action, {scope}"))) == FILES

@@ -1,0 +1,105 @@
+"""Names after `has`, held against what there is.
+
+Cedar's validator lets a `has` of anything pass: it is false, and the rule behind it silently never
+matches. So every name that follows one is looked up in the context, the principal and the resources of
+the actions that the rule can be about; a name that none of them has is an error at load.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from cedarpy import pst
+
+from authz.core.cedar_context import FIELDS
+from authz.core.cedar_schema import ENTITY_ATTRIBUTES, Action
+from authz.core.cedar_values import Shape
+from authz.errors import BundleProblem
+from authz.model.decision import RuleMatch
+
+
+def unknown_names(tree: pst.Template, match: RuleMatch, actions: Sequence[Action]) -> Iterator[BundleProblem]:
+    """A problem for every name after `has` in this policy that none of `actions` has."""
+    roots: dict[str, list[Shape]] | None = None
+    for clause in tree.clauses:
+        for path, names in _has_paths(clause.expr):
+            roots = roots or _roots(actions)
+            for depth, name in enumerate(names):
+                shapes = _descend(roots[path[0]], (*path[1:], *names[:depth]))
+                known = {member for shape in shapes for member in shape}
+                if name not in known and shapes:
+                    yield _problem(match, (*path, *names[: depth + 1]), known)
+                    break
+
+
+def _problem(match: RuleMatch, path: Sequence[str], known: Iterable[str]) -> BundleProblem:
+    close = get_close_matches(path[-1], list(known), n=1)
+    return BundleProblem(
+        f"`{match.rule}`: nothing it can be about has `{'.'.join(path)}`, so it would never match",
+        file=match.file or "",
+        line=match.line,
+        hint=f"did you mean `{close[0]}`?" if close else f"there are {', '.join(sorted(known)) or 'none'}",
+    )
+
+
+def _roots(actions: Sequence[Action]) -> dict[str, list[Shape]]:
+    types = {kind for action in actions for kind in action.resource_types}
+    return {
+        "context": [{**_CONTEXT, "arguments": action.arguments.shape()} for action in actions],
+        "principal": [_entity("Agent")],
+        "resource": [_entity(kind) for kind in sorted(types)],
+    }
+
+
+def _entity(kind: str) -> Shape:
+    return {
+        name: _entity(of) if of in ENTITY_ATTRIBUTES else {} for name, of in ENTITY_ATTRIBUTES[kind].items()
+    }
+
+
+def _context_shape() -> Shape:
+    shape: dict[str, Shape] = {}
+    for name, kind in FIELDS.items():
+        if isinstance(kind, Mapping):
+            shape[name] = {member.rstrip("?"): {} for member in kind}
+        else:
+            shape[name] = _entity(kind) if kind in ENTITY_ATTRIBUTES else {}
+    return shape
+
+
+_CONTEXT = _context_shape()
+
+
+def _descend(shapes: Iterable[Shape], path: Iterable[str]) -> list[Shape]:
+    found = list(shapes)
+    for name in path:
+        found = [shape[name] for shape in found if name in shape]
+    return found
+
+
+def _has_paths(node: Any) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """(path of the base, names) of every `has` whose base starts at the principal, resource or context."""
+    if isinstance(node, pst.HasAttr):
+        path = _path(node.base)
+        if path is not None:
+            yield path, node.attrs
+    if isinstance(node, Mapping):
+        children: Iterable[Any] = node.values()
+    elif isinstance(node, tuple):
+        children = node
+    elif is_dataclass(node) and not isinstance(node, type):
+        children = [getattr(node, field.name) for field in fields(node)]
+    else:
+        return
+    for child in children:
+        yield from _has_paths(child)
+
+
+def _path(node: Any) -> tuple[str, ...] | None:
+    if isinstance(node, pst.Var):
+        return (node.name,) if node.name in ("principal", "resource", "context") else None
+    if isinstance(node, pst.GetAttr):
+        base = _path(node.base)
+        return None if base is None else (*base, node.attr)
+    return None

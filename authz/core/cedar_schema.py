@@ -53,10 +53,8 @@ entity Opaque = { kind: String, reason: String };
 
 
 ENTITY_ATTRIBUTES: Final[Mapping[str, Mapping[str, str]]] = {
-    kind: dict(re.findall(r"(\w+)\??: ([^,}]+)", attributes))
-    for kind, attributes in re.findall(
-        r"^entity (\w+)[^={;]*(?:= \{(.*?)\})?", PRELUDE, re.MULTILINE | re.DOTALL
-    )
+    found[1]: dict(re.findall(r"(\w+)\??: ([\w<>]+)", found[2] or ""))
+    for found in re.finditer(r"(?ms)^entity (\w+)[^={;]*(?:= \{(.*?)\})?", PRELUDE)
 }
 """The attributes of each entity type with their types, read off the schema above."""
 

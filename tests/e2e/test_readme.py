@@ -1,5 +1,6 @@
 """README's commands, run as they stand against the service as README starts it."""
 
+import itertools
 import json
 import os
 import re
@@ -64,7 +65,7 @@ def pairs() -> list[tuple[str, Any]]:
     blocks = BLOCK.findall(README)
     return [
         (command, json.loads(answer))
-        for (kind, command), (next_kind, answer) in zip(blocks, blocks[1:], strict=False)
+        for (kind, command), (next_kind, answer) in itertools.pairwise(blocks)
         if kind == "sh" and next_kind == "json"
     ]
 

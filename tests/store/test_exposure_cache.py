@@ -33,7 +33,7 @@ def test_what_is_dropped_from_memory_is_read_again() -> None:
     cache = ExposureCache()
     stored = {str(number): frozenset({str(number)}) for number in range(MAX_SESSIONS + 10)}
     for _ in range(2):
-        for key in stored:
-            assert cache.find(key, stored.__getitem__) == stored[key]
+        for key, labels in stored.items():
+            assert cache.find(key, stored.__getitem__) == labels
     cache.add("not-in-memory", frozenset({"x"}))
     assert cache.find("not-in-memory", lambda _: frozenset({"x", "y"})) == {"x", "y"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from authz.core.cedar_schema import ENTITY_ATTRIBUTES
 from authz.core.policy import parse_rule_file
 from authz.errors import BundleError, BundleProblem
 from authz.model.approval import AskTerms, Factor
@@ -322,3 +323,10 @@ def test_unsafe_access_to_what_may_be_absent_is_an_error_at_load() -> None:
         "context.arguments.amount has long && context.arguments.amount.long >",
     )
     world(guarded)
+
+
+def test_the_attributes_of_entities_are_read_off_the_schema() -> None:
+    assert ENTITY_ATTRIBUTES["Agent"] == {"on_behalf_of": "User"}
+    assert ENTITY_ATTRIBUTES["File"] == {"name": "String", "extension": "String", "names": "Set<String>"}
+    assert ENTITY_ATTRIBUTES["Endpoint"]["has_query"] == "Bool"
+    assert ENTITY_ATTRIBUTES["User"] == {}

@@ -268,14 +268,15 @@ def full_verdict(ruleset: Ruleset, made: Call, outcome: Outcome, access: Access)
 
 
 def usable(rules: list[str]) -> Ruleset:
-    """The world of these rules less those that validation refuses (a scope that no action has)."""
-    try:
-        return world("\n".join(rules), entities=ENTITIES)
-    except BundleError as error:
-        lines = {problem.line for problem in error.problems}
-        kept = [rule for line, rule in enumerate(rules, start=1) if line not in lines]
-        none = '@id("none") permit (principal, action, resource) when { false };'
-        return world("\n".join([*kept, none]), entities=ENTITIES)
+    """The world of these rules less those that are refused at load (a scope that no action has)."""
+    kept = [*rules, '@id("none") permit (principal, action, resource) when { false };']
+    while True:
+        try:
+            return world("\n".join(kept), entities=ENTITIES)
+        except BundleError as error:
+            refused = {problem.line for problem in error.problems}
+            assert refused
+            kept = [rule for line, rule in enumerate(kept, start=1) if line not in refused]
 
 
 @given(rule_sets(), st.lists(st.sampled_from(CALLS), min_size=1, max_size=4))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from authz.cli import canonicalize as command
+from authz.cli.canonicalize import MAX_LINE_BYTES, bounded_lines
 
 Answer = dict[str, Any]
 
@@ -153,3 +154,21 @@ def test_answers_are_flushed_line_by_line() -> None:
             assert json.loads(process.stdout.readline())["canonical"] == f"/{name}"
         process.stdin.close()
         assert process.wait(timeout=10) == 0
+
+
+def test_a_line_without_end_is_not_kept_in_memory() -> None:
+    """However long a line is, its reader holds a bounded part, and the next line is read as usual."""
+    longest = 0
+
+    class Watched(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            nonlocal longest
+            line = super().readline(size)
+            longest = max(longest, len(line))
+            return line
+
+    stream = Watched(b"x" * (5 * MAX_LINE_BYTES) + b'\n"/a"\n"/b"')
+    first, *others = bounded_lines(stream)
+    assert len(first) > MAX_LINE_BYTES
+    assert others == [b'"/a"\n', b'"/b"']
+    assert longest <= MAX_LINE_BYTES + 2

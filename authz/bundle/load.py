@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from authz.bundle.descriptors import compile_tools
 from authz.bundle.format import CredentialFile, EntityFile, ManifestFile, ToolFile
-from authz.bundle.people import compile_entities, compile_profiles
+from authz.bundle.people import compile_entities, compile_profiles, undeclared_approvers
 from authz.bundle.self_protection import SELF_FILE, Protected, protecting_rules
 from authz.bundle.yaml_source import YamlDocument, load_yaml
 from authz.core.cedar_schema import generate_schema
@@ -20,6 +20,7 @@ from authz.core.fingerprint import digest
 from authz.core.policy import Policy, PolicyEngine, parse_rule_file
 from authz.core.ruleset import Ruleset, Tool
 from authz.errors import BundleError, BundleProblem
+from authz.model.resource import Volume
 
 MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 MAX_FILES: Final = 4096
@@ -114,10 +115,12 @@ def compile_bundle(sources: BundleSources, protected: Protected) -> Ruleset:
         if name.startswith("tools/")
         if (parsed := _parse(sources, name, ToolFile, problems)) is not None
     ]
-    policies = _parse_rules(sources, problems)
     profiles = compile_profiles(credentials, problems) if credentials else {}
+    volumes = list(dict.fromkeys(profile.volume for profile in profiles.values())) or [Volume()]
+    policies = _parse_rules(sources, volumes, problems)
     members = compile_entities(people, problems) if people else []
     servers, tools = compile_tools(tool_files, frozenset(profiles) if credentials else None, problems)
+    problems += undeclared_approvers(policies, members)
     if problems:
         raise BundleError(tuple(problems))
     policies += parse_rule_file(SELF_FILE, protecting_rules(protected))
@@ -146,14 +149,16 @@ def _assemble(
     )
 
 
-def _parse_rules(sources: BundleSources, problems: list[BundleProblem]) -> list[Policy]:
+def _parse_rules(
+    sources: BundleSources, volumes: list[Volume], problems: list[BundleProblem]
+) -> list[Policy]:
     policies: list[Policy] = []
     found_faults = False
     for name, data in sources.files.items():
         if not name.startswith("rules/"):
             continue
         try:
-            policies += parse_rule_file(name, data.decode("utf-8"))
+            policies += parse_rule_file(name, data.decode("utf-8"), volumes)
         except UnicodeDecodeError:
             problems.append(BundleProblem("the file is not valid UTF-8", file=name))
             found_faults = True

@@ -1,9 +1,12 @@
 """`credentials.yaml` and `entities.yaml` as the core reads them."""
 
+from collections.abc import Iterable, Iterator
+
 from authz.bundle.format import CredentialFile, EntityFile
 from authz.bundle.yaml_source import YamlDocument
 from authz.core.canonical import canonicalize
 from authz.core.entities import PersonOrGroup
+from authz.core.policy import Policy
 from authz.core.provenance import SOURCES
 from authz.errors import BundleProblem
 from authz.model.caller import Profile
@@ -84,6 +87,22 @@ def compile_entities(
         if _reaches(file, name, name):
             problems.append(document.problem(("groups", name), f"the group `{name}` is inside itself"))
     return members
+
+
+def undeclared_approvers(
+    policies: Iterable[Policy], members: Iterable[PersonOrGroup]
+) -> Iterator[BundleProblem]:
+    """A problem for every approver that `entities.yaml` does not know: nobody could ever approve."""
+    known = {f'{kind}::"{name}"' for kind, name in (member.uid for member in members)}
+    for policy in policies:
+        for approver in policy.match.terms.approvers if policy.match.terms else ():
+            if approver not in known:
+                yield BundleProblem(
+                    f"`{policy.id}`: the approver {approver} is not declared",
+                    file=policy.match.file or "",
+                    line=policy.match.line,
+                    hint="add it to entities.yaml",
+                )
 
 
 def _reaches(file: EntityFile, start: str, goal: str) -> bool:

@@ -45,7 +45,7 @@ def _permits(listed: frozenset[str], name: str) -> bool:
 
 def check_claims(claims: Claims, profile: Profile) -> BelievedClaims:
     """What of `claims` is believed. An unbelieved directory is unknown, not a default."""
-    volume = Volume(case_sensitive=profile.volume_case_sensitive, normalization=profile.volume_normalization)
+    volume = profile.volume
     disbelieved: list[str] = []
 
     def believe(name: str, value: str | None) -> Resource | None:

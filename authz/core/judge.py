@@ -171,6 +171,23 @@ def match_approval(call: Call, facts: Facts, draft: Draft, judged: Judgement) ->
     )
     if not granted:
         return judged
+    return Judgement(
+        effect=Effect.ALLOW,
+        stage=Stage.APPROVAL,
+        code=Code.APPROVAL_GRANTED,
+        matched=judged.overruled,
+        overruled=judged.matched,
+        verdicts=tuple(_lifted(verdict) for verdict in judged.verdicts),
+    )
+
+
+def _lifted(verdict: AccessVerdict) -> AccessVerdict:
+    if verdict.effect is not Effect.REQUIRE_APPROVAL:
+        return verdict
     return replace(
-        judged, effect=Effect.ALLOW, stage=Stage.APPROVAL, matched=judged.overruled, overruled=judged.matched
+        verdict,
+        effect=Effect.ALLOW,
+        code=Code.APPROVAL_GRANTED,
+        rules=verdict.overruled,
+        overruled=verdict.rules,
     )

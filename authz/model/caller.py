@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from authz.model.resource import Volume
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
@@ -22,6 +24,11 @@ class Profile:
     volume_case_sensitive: bool = True
     volume_normalization: str = "none"
     home: str | None = None
+
+    @property
+    def volume(self) -> Volume:
+        """How the file system at this profile's executors spells names."""
+        return Volume(case_sensitive=self.volume_case_sensitive, normalization=self.volume_normalization)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ class Code(StrEnum):
     POLICY_ERROR = "policy.error"
     APPROVAL_REQUIRED = "approval.required"
     APPROVAL_REQUESTED = "approval.requested"
+    APPROVAL_GRANTED = "approval.granted"
 
 
 class Next(StrEnum):

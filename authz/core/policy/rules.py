@@ -14,7 +14,7 @@ from authz.core.policy_text import PolicyText, hidden_characters, split_policies
 from authz.errors import BundleError, BundleProblem
 from authz.model.approval import AskTerms, Factor
 from authz.model.decision import RuleKind, RuleMatch
-from authz.model.resource import NotCanonical
+from authz.model.resource import NotCanonical, Volume
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TTL = re.compile(r"([1-9]\d{0,6})([smhd])")
@@ -36,8 +36,11 @@ class Policy:
         return self.match.rule
 
 
-def parse_rule_file(path: str, text: str) -> list[Policy]:
-    """The policies of one rule file. Raises `BundleError` with every fault that was found."""
+def parse_rule_file(path: str, text: str, volumes: Sequence[Volume] = (Volume(),)) -> list[Policy]:
+    """The policies of one rule file. Raises `BundleError` with every fault that was found.
+
+    `volumes` are those that the bundle's credential profiles declare: a literal must be canonical on one.
+    """
     problems = [
         BundleProblem(f"{what} in a rule file", file=path, line=line, hint="delete it")
         for line, what in hidden_characters(text)
@@ -48,7 +51,7 @@ def parse_rule_file(path: str, text: str) -> list[Policy]:
     policies: list[Policy] = []
     for piece in pieces:
         try:
-            policies.append(_policy(path, piece))
+            policies.append(_policy(path, piece, volumes))
         except BundleError as error:
             problems += error.problems
     if problems:
@@ -57,7 +60,7 @@ def parse_rule_file(path: str, text: str) -> list[Policy]:
     return policies
 
 
-def _policy(path: str, piece: PolicyText) -> Policy:
+def _policy(path: str, piece: PolicyText, volumes: Sequence[Volume]) -> Policy:
     def wrong(message: str, hint: str = "") -> BundleError:
         return BundleError((BundleProblem(message, file=path, line=piece.line, hint=hint),))
 
@@ -81,7 +84,7 @@ def _policy(path: str, piece: PolicyText) -> Policy:
         )
     _check_annotations(annotations, wrong)
     kind, terms = _kind(tree, wrong)
-    _check_literals(tree, wrong)
+    _check_literals(tree, volumes, wrong)
     match = RuleMatch(
         rule=name, kind=kind, file=path, line=piece.line, reason=annotations.get("reason", ""), terms=terms
     )
@@ -138,13 +141,14 @@ def _terms(annotations: Mapping[str, str], wrong: Any) -> AskTerms:
     )
 
 
-def _check_literals(tree: pst.Template, wrong: Any) -> None:
+def _check_literals(tree: pst.Template, volumes: Sequence[Volume], wrong: Any) -> None:
     """Literals are not rewritten: one that is not canonical could never match, so it is refused."""
     for uid in sorted(pst.entity_uids(tree), key=str):
-        canonical = canonical_literal(str(uid.type), uid.id)
+        spellings = [canonical_literal(str(uid.type), uid.id, volume=volume) for volume in volumes]
+        canonical = spellings[0]
         if isinstance(canonical, NotCanonical):
             raise wrong(f"`{uid}` can never match: {canonical.message}")
-        if canonical != uid.id:
+        if uid.id not in spellings:
             raise wrong(f"`{uid}` is not canonical and can never match", f'write {uid.type}::"{canonical}"')
 
 

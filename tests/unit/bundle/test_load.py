@@ -256,3 +256,16 @@ def test_whatever_the_bytes_the_loader_answers_with_a_bundle_or_its_faults(
         return
     assert faults
     assert all(problem.file for problem in faults)
+
+
+def test_a_literal_that_no_declared_volume_could_spell_is_an_error() -> None:
+    """PA5: where every volume folds case, a forbid on `/workspace/Secrets` would never match."""
+    rule = PERMIT_ALL + '@id("f") forbid (principal, action, resource in Directory::"/workspace/Secrets");'
+    problem = fault_of(rule, credentials=CREDENTIALS + "    volume: {case_sensitive: false}\n")
+    assert "/workspace/secrets" in f"{problem.message} {problem.hint}"
+
+
+def test_approvers_that_are_not_declared_are_an_error() -> None:
+    """CF1: nobody could ever approve what only a misspelt group may approve."""
+    terms = '@id("a") @requires("approval") @approvers("Group::\\"finanse\\"")'
+    assert "finanse" in fault_of(f"{PERMIT_ALL} {terms} forbid (principal, action, resource);").message

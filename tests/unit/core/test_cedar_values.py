@@ -128,6 +128,14 @@ def test_one_number_is_one_number_however_it_is_spelled() -> None:
     assert not holds(f"{HAS} && {V} has long", {}, {"v": 5.5})
 
 
+@pytest.mark.parametrize("amount", [1001, 1000.5, 1000.0001, 1000.00001, 1e15, 1e15 + 0.5, 1e20, 1e300])
+def test_a_limit_on_a_number_holds_for_every_number_above_it(amount: float) -> None:
+    """What is no `decimal` (a fifth place, a huge number) counts as too much: the limit is in an `unless`."""
+    within = f'{V} has decimal && {V}.decimal.lessThanOrEqual(decimal("1000.0"))'
+    assert holds(f"{HAS} && !({within})", NUMBER, {"v": amount})
+    assert not holds(f"{HAS} && !({within})", NUMBER, {"v": 1000})
+
+
 def test_a_null_is_named_only_where_null_is_not_told_as_a_value() -> None:
     """Whether a rule reads `nulls` alone or everything, it sees the same."""
     schema = {"properties": {"v": {}, "b": {"type": ["string", "null"]}}}

@@ -163,3 +163,14 @@ def test_an_approval_lifts_what_it_names_and_never_a_deny() -> None:
         approval_id="1", fingerprint=fingerprint, rules=frozenset({"no", "authz:caller-asked"})
     )
     assert decide_in(WORLD, denied, approvals=(grant,)).decision.effect is Effect.DENY
+
+
+def test_an_allow_by_approval_does_not_say_that_one_is_required() -> None:
+    """AU1: the record says what was enforced, per access as well."""
+    fingerprint = decide_in(WORLD, PAY).decision.fingerprint
+    assert fingerprint is not None
+    grant = ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset({"ask"}))
+    decision = decide_in(WORLD, PAY, approvals=(grant,)).decision
+    assert decision.effect is Effect.ALLOW
+    assert decision.code is not Code.APPROVAL_REQUIRED
+    assert {verdict.effect for verdict in decision.verdicts} == {Effect.ALLOW}

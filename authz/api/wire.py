@@ -4,10 +4,19 @@ Requests are validated once by these models. Answers are built as plain objects 
 the answer models are what the OpenAPI document shows, and tests hold every answer to them.
 """
 
+import unicodedata
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from authz.core.cedar_context import rfc3339
 from authz.core.fingerprint import request_digest
@@ -19,8 +28,26 @@ from authz.model.record import Committed
 from authz.model.resource import ResolvedPath
 from authz.model.tool import Trust
 
-# Names that reach logs and pages: bounded, and without characters that no name needs.
-Id = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def _one_spelling(name: str) -> str:
+    """A name in the one spelling it has, so that no second name looks like one that a rule is written for."""
+    if name[0].isspace() or name[-1].isspace():
+        raise ValueError("must not begin or end with a blank")
+    if name.isascii():
+        if not name.isprintable():
+            raise ValueError("must not hold control characters")
+    elif unicodedata.normalize("NFC", name) != name:
+        raise ValueError("must be in Unicode normal form C")
+    elif not _INVISIBLE.isdisjoint(map(unicodedata.category, name)):
+        raise ValueError("must not hold invisible characters")
+    return name
+
+
+# Names that reach logs, rules and pages.
+Id = Annotated[str, StringConstraints(min_length=1, max_length=256), AfterValidator(_one_spelling)]
 PathText = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 PointerText = Annotated[str, StringConstraints(max_length=1024, pattern=r"^(/[^\x00-\x1f]*)?$")]
 DigestText = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]

@@ -131,6 +131,7 @@ class ProfileSection(Strict):
     users: list[Text] = []
     sandboxes: list[Text] = []
     sources: list[Name] = []
+    resolves: bool = False
     home: Text | None = None
     volume: VolumeSection = VolumeSection()
 

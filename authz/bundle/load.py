@@ -18,7 +18,7 @@ from authz.core.cedar_schema import generate_schema
 from authz.core.entities import EntityDirectory
 from authz.core.fingerprint import digest
 from authz.core.policy import Policy, PolicyEngine, parse_rule_file
-from authz.core.ruleset import Ruleset, Tool
+from authz.core.ruleset import Ruleset, Tool, every_label
 from authz.errors import BundleError, BundleProblem
 from authz.model.resource import Volume
 
@@ -146,6 +146,7 @@ def _assemble(
             {tool.descriptor.qualified_name: tool.document for tool in tools.values()},
         ),
         schema_text=schema_text,
+        every_label=every_label(tools.values()),
     )
 
 

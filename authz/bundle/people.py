@@ -51,6 +51,7 @@ def compile_profiles(
             users=frozenset(section.users),
             sandboxes=tuple(sandboxes),
             sources=frozenset(section.sources),
+            resolves=section.resolves,
             volume_case_sensitive=section.volume.case_sensitive,
             volume_normalization=section.volume.normalization,
             home=section.home,

@@ -21,6 +21,8 @@ class BelievedClaims:
     base: Base
     sandbox_root: str | None
     """Entity id of the believed sandbox directory, to be looked for among a file's ancestors."""
+    resolved: bool
+    """Whether this credential's word counts on where paths really lie. Both forms are judged anyway."""
     disbelieved: tuple[str, ...]
     """Names of claims that were made and not believed."""
 
@@ -66,6 +68,7 @@ def check_claims(claims: Claims, profile: Profile) -> BelievedClaims:
             volume=volume,
         ),
         sandbox_root=root.entity.id if root else None,
+        resolved=profile.resolves,
         disbelieved=tuple(disbelieved),
     )
 

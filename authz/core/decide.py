@@ -5,7 +5,8 @@ Stages 0 (authenticate), 1 (parse) and 10 (commit) need the outside and belong t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from authz.core.answer import denied, reserve
@@ -36,6 +37,10 @@ class Outcome:
 
 def decide(call: Call, facts: Facts) -> Outcome:
     """Stages 2 to 9. Each returns a value or refuses; a refusal denies and names its stage."""
+    if call.subject.session is None:
+        # A session that is not named cannot be remembered, so it may have read anything.
+        facts = replace(facts, exposed=facts.exposed | facts.ruleset.every_label)
+
     # 2. Find the tool; what this subject may not see is unknown to it.
     tool = find_tool(call, facts)
     if isinstance(tool, Refusal):
@@ -57,7 +62,7 @@ def decide(call: Call, facts: Facts) -> Outcome:
         tool.roles,
         facts.caller.profile,
         facts.exposed,
-        facts.ruleset.returns_of,
+        partial(facts.ruleset.returns_of, facts.caller.profile.name),
     )
 
     # 5. Fingerprint, and look the operation up.

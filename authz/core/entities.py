@@ -16,7 +16,7 @@ from authz.model.resource import Base, NotCanonical, Resource
 
 NO_USER: Final = ""
 """Id of the user that an agent acts for when the call names none. No request can assert it."""
-CACHED_PRINCIPALS: Final = 4096
+CACHED_PRINCIPALS: Final = 1024
 
 Uid = tuple[str, str]
 PreparedEntities = Any

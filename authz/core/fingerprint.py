@@ -104,14 +104,17 @@ def call_fingerprint(
 
 
 def operation_key(tenant: str, call: Call) -> str | None:
-    """The identity of the operation, (tenant, subject, trace, turn, call id); `None` without ids."""
+    """The identity of the operation, (tenant, subject, trace, turn, call id); `None` without ids.
+
+    The session is not part of it but of the fingerprint: the same call under another session is a conflict.
+    """
     if not call.ids.complete:
         return None
     subject = call.subject
     return digest(
         [
             tenant,
-            [subject.agent, subject.on_behalf_of, subject.session],
+            [subject.agent, subject.on_behalf_of],
             [call.ids.trace, call.ids.turn, call.ids.call],
         ]
     )

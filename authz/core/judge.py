@@ -68,15 +68,17 @@ def evaluate_policy(
         exposed=facts.exposed,
         now_ms=facts.now_ms,
     )
-    added = call_entities(tool, canonical.accesses)
     agents = capability.agents or (call.subject.agent,)
     by_access: list[list[AccessVerdict]] = [[] for _ in canonical.accesses]
     internal = ""
+    engine = facts.ruleset.engine
     for agent in agents:
         principal = facts.ruleset.entities.principal(agent, call.subject.on_behalf_of)
-        questions = [question(agent, tool, access, context) for access in canonical.accesses]
-        for index, answer in enumerate(facts.ruleset.engine.evaluate(questions, principal, added)):
-            access = canonical.accesses[index]
+        for index, access in enumerate(canonical.accesses):
+            # Its own resource only: no rule can get from one access to the resource of another, and
+            # handing all of them over each time would cost the square of their number.
+            added = call_entities(tool, (access,))
+            (answer,) = engine.evaluate([question(agent, tool, access, context)], principal, added)
             internal = internal or answer.internal
             by_access[index].append(
                 AccessVerdict(

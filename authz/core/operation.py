@@ -33,7 +33,6 @@ def draft_of(
         tenant,
         call.subject.agent,
         call.subject.on_behalf_of or "",
-        call.subject.session or "",
         *identity,
         tool.descriptor.server.identity,
         tool.descriptor.name,

@@ -41,6 +41,24 @@ def find(document: Any, pattern: Tokens) -> Iterator[tuple[Tokens, Any]]:
             yield (token, *tokens), value
 
 
+def find_or_none(document: Any, pattern: Tokens) -> Iterator[tuple[Tokens, Any]]:
+    """Like `find`, and (pointer, `None`) for each branch that ends before `pattern` does.
+
+    A `*` over nothing is such a branch too: there is no item to lack the value.
+    """
+    if not pattern:
+        yield (), document
+        return
+    head, rest = pattern[0], pattern[1:]
+    found = False
+    for token, child in _children(document, head):
+        found = True
+        for tokens, value in find_or_none(child, rest):
+            yield (token, *tokens), value
+    if not found:
+        yield (head, *rest), None
+
+
 def _children(document: Any, token: str) -> Iterator[tuple[str, Any]]:
     if isinstance(document, Mapping):
         if token == WILDCARD:

@@ -18,8 +18,8 @@ SOURCES: Final = frozenset(
     {"user", "system", "project", "tool_result", "file", "web", "email", "memory", "agent", "secret", "model"}
 )
 TRUSTED_SOURCES: Final = frozenset({"user", "system", "project", "secret"})
-RESULT_SOURCES: Final = frozenset({"tool_result", "file", "web", "email"})
-"""Sources that a tool's result can be."""
+RESULT: Final = "tool_result"
+"""The one source for which a reviewed descriptor may say better than untrusted."""
 DEFAULT_SOURCE: Final = "system"
 """A value that the schema's default filled in comes from the reviewed descriptor."""
 MISSING_SOURCE: Final = "missing"
@@ -73,6 +73,7 @@ def check_provenance(
     sources: dict[str, set[str]] = {}
     secret_leaves: set[Tokens] = set()
     unknown: set[str] = set()
+    secret_claims = [place for place, claim in call.provenance.items() if claim.is_secret]
     # A call without any argument has no value that could come from anywhere.
     for tokens, _ in leaves(arguments) if arguments else ():
         role = roles.role_of(tokens)
@@ -87,8 +88,9 @@ def check_provenance(
         returned = _returned(claim, returns_of) if claim is not None else None
         if not believed or claim is None or _trust(claim, call, exposed, returned) is Trust.UNTRUSTED:
             untrusted.add(role)
-        # Secrecy is taken from any claim, believed or not: it can only make the call stricter.
-        claimed_secret = claim is not None and claim.is_secret
+        # Secrecy is taken from every claim at, above or below the leaf, believed or not: it can only make
+        # the call stricter.
+        claimed_secret = any(_touches(place, tokens) for place in secret_claims)
         claimed_secret = claimed_secret or (returned is not None and SECRET in returned.labels)
         if claimed_secret or role == Role.CREDENTIAL:
             secret.add(role)
@@ -129,17 +131,37 @@ def _nearest_claim(claims: Mapping[Tokens, ProvenanceClaim], tokens: Tokens) -> 
     return None
 
 
+def _touches(place: Tokens, tokens: Tokens) -> bool:
+    """Whether one of the two pointers is at or above the other."""
+    shorter = min(len(place), len(tokens))
+    return place[:shorter] == tokens[:shorter]
+
+
 def _returned(claim: ProvenanceClaim, returns_of: Callable[[str], ReturnSpec | None]) -> ReturnSpec | None:
-    """What the descriptor says of the field that the value came from; of the whole result without one."""
+    """What the descriptor says of the part of the result that the value came from.
+
+    The trust of a part is the least of everything in it, and its labels are those of all of it: a value
+    from somewhere in an object may be any of its fields. Without a field the whole result is the part.
+    """
     returns = returns_of(claim.tool) if claim.tool is not None else None
-    if returns is None or claim.field is None:
-        return returns
-    found, length = returns, -1
+    if returns is None:
+        return None
+    place = claim.field or ()
+    above, length = returns, -1
+    within = []
     for pointer, field in returns.fields.items():
         pattern = parse_pointer(pointer)
-        if len(pattern) > length and matches(pattern, claim.field):
-            found, length = field, len(pattern)
-    return found
+        if len(pattern) <= len(place):
+            if len(pattern) > length and matches(pattern, place):
+                above, length = field, len(pattern)
+        elif matches(pattern[: len(place)], place):
+            within.append(field)
+    parts = (above, *within)
+    untrusted = any(part.trust is Trust.UNTRUSTED for part in parts)
+    return ReturnSpec(
+        trust=Trust.UNTRUSTED if untrusted else Trust.TRUSTED,
+        labels=frozenset(label for part in parts for label in part.labels),
+    )
 
 
 def _trust(claim: ProvenanceClaim, call: Call, exposed: frozenset[str], returned: ReturnSpec | None) -> Trust:
@@ -148,7 +170,7 @@ def _trust(claim: ProvenanceClaim, call: Call, exposed: frozenset[str], returned
     if claim.source in TRUSTED_SOURCES:
         return Trust.TRUSTED
     # Results are untrusted, unless a reviewer found this field to be the platform's own word.
-    if claim.source in RESULT_SOURCES and returned is not None:
+    if claim.source == RESULT and returned is not None:
         return returned.trust
     # What a model composed is worth the least trusted thing that its session had read; a session
     # that is not named cannot be remembered, so it may have read anything.

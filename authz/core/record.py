@@ -46,21 +46,24 @@ def decision_event(
         "provenance": _provenance(call, outcome, redactor),
         "claims": _claims(call, outcome, redactor),
         "capability": {"presented": bool(call.capability), "holder": outcome.capability.holder},
-        "fingerprint": decision.fingerprint,
-        "request_digest": decision.request_digest,
+        "fingerprint": _unguessable(decision.fingerprint, call, outcome, redactor),
+        "request_digest": _unguessable(decision.request_digest, call, outcome, redactor),
         "policy_version": decision.policy_version,
         "caller": {"key_id": caller.key_id, "profile": caller.profile.name},
         "expires_at": rfc3339(decision.expires_at_ms) if decision.expires_at_ms is not None else None,
         "obligations": list(decision.obligations),
         "ask": call.ask,
         "dry_run": call.dry_run,
-        "versions": dict(call.versions),
+        "versions": {name: redactor.text(version) for name, version in call.versions.items()},
         "told_at": call.occurred_at,
     }
     if decision.message:
         body["message"] = redactor.text(decision.message)
     if decision.errors:
-        body["errors"] = [{"pointer": error.pointer, "found": error.found} for error in decision.errors]
+        body["errors"] = [
+            {"pointer": redactor.pointer(parse_pointer(error.pointer)), "found": error.found}
+            for error in decision.errors
+        ]
     if decision.internal:
         body["internal"] = decision.internal
     return Event(
@@ -105,6 +108,18 @@ def refusal_event(
         occurred_at_ms=now_ms,
         body=orjson.dumps(body),
     )
+
+
+def _unguessable(
+    digest: str | None, call: Call, outcome: Outcome, redactor: Redactor
+) -> str | dict[str, Any] | None:
+    """A digest over values of which one is secret is keyed: else a short secret could be tried out on it."""
+    found = outcome.provenance
+    if found is not None:
+        secret = bool(found.secret_leaves)
+    else:
+        secret = any(claim.is_secret for claim in call.provenance.values())
+    return redactor.digest_of(digest) if secret and digest is not None else digest
 
 
 def _rule(rule: RuleMatch) -> dict[str, Any]:
@@ -179,15 +194,15 @@ def _access(
 def _provenance(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
     told: dict[str, Any] = {
         "leaves": {
-            format_pointer(tokens): {
-                "source": claim.source,
+            redactor.pointer(tokens): {
+                "source": redactor.text(claim.source),
                 "uri": redactor.uri(claim.uri) if claim.uri else None,
                 "call": claim.call,
                 "tool": claim.tool,
                 "field": format_pointer(claim.field) if claim.field is not None else None,
                 "trust": claim.trust.value if claim.trust else None,
-                "labels": sorted(claim.labels),
-                "allowed_use": sorted(claim.allowed_use),
+                "labels": [redactor.text(label) for label in sorted(claim.labels)],
+                "allowed_use": [redactor.text(use) for use in sorted(claim.allowed_use)],
             }
             for tokens, claim in call.provenance.items()
         }
@@ -212,7 +227,7 @@ def _claims(call: Call, outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
         "cwd": redactor.text(claims.cwd) if claims.cwd else None,
         "sandbox_root": redactor.text(claims.sandbox_root) if claims.sandbox_root else None,
         "resolved": {
-            pointer: {
+            redactor.pointer(parse_pointer(pointer)): {
                 "path": redactor.digest_of(found.path) if hidden(pointer) else redactor.text(found.path),
                 "device": found.device,
                 "inode": found.inode,

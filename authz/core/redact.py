@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote_plus
 
 from authz.core.fingerprint import canonical_json, keyed_digest
-from authz.core.pointer import Tokens
+from authz.core.pointer import Tokens, format_pointer
 from authz.model.tool import Role
 
 CLEAR_ROLES: Final = frozenset(
@@ -134,6 +134,10 @@ class Redactor:
             # A url in the clear keeps its place; only the secret parts of its query go.
             return self.uri(value) if "://" in value and "?" in value else self.text(value)
         return value
+
+    def pointer(self, tokens: Tokens) -> str:
+        """A JSON Pointer whose names are redacted as they are in the arguments."""
+        return format_pointer(tuple(self._name(token) for token in tokens))
 
     def _name(self, name: str) -> str:
         if len(name) > 256 or looks_secret(name):

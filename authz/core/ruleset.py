@@ -1,6 +1,6 @@
 """One loaded policy bundle as the core reads it: immutable, and whole or not at all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from authz.core.cedar_schema import Action
 from authz.core.cedar_values import Encoder
 from authz.core.entities import EntityDirectory
 from authz.core.policy import PolicyEngine
-from authz.core.provenance import RoleTable
+from authz.core.provenance import SECRET, UNTRUSTED, RoleTable
 from authz.model.caller import Profile
 from authz.model.tool import Descriptor, ReturnSpec, Server
 
@@ -39,13 +39,24 @@ class Ruleset:
     engine: PolicyEngine
     entities: EntityDirectory
     schema_text: str
+    every_label: frozenset[str]
+    """What a session may have been exposed to when nobody says which session it is."""
     visibility: dict[tuple[str, str, str], str | None] = field(default_factory=dict, repr=False)
     """Cache of `authz.core.visibility`: a function of the ruleset and its key, so never stale."""
 
-    def returns_of(self, qualified_name: str) -> ReturnSpec | None:
-        """What is said of the results of `server/name`; `None` for a tool that is not here."""
+    def returns_of(self, profile: str, qualified_name: str) -> ReturnSpec | None:
+        """What is said of the results of `server/name`; `None` for a tool that `profile` cannot have used."""
         server, _, name = qualified_name.partition("/")
         tool = self.tools.get((server, name))
-        return tool.descriptor.returns if tool is not None else None
+        if tool is None or profile not in tool.descriptor.server.profiles:
+            return None
+        return tool.descriptor.returns
 
     MAX_CACHED_VISIBILITY: ClassVar[int] = 65536
+
+
+def every_label(tools: Iterable[Tool]) -> frozenset[str]:
+    """Every label that a result of these tools can carry, and the two that always can."""
+    returns = [tool.descriptor.returns for tool in tools]
+    parts = [part for whole in returns for part in (whole, *whole.fields.values())]
+    return frozenset({UNTRUSTED, SECRET}).union(*(part.labels for part in parts))

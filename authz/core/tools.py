@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from authz.core.canonical import canonicalize, opaque, opaque_text
 from authz.core.claims import BelievedClaims
-from authz.core.pointer import Tokens, find, format_pointer, replace_leaf
+from authz.core.pointer import Tokens, find, find_or_none, format_pointer, replace_leaf
 from authz.core.provenance import RoleTable
 from authz.core.strict_json import type_names
 from authz.model.call import Call
@@ -18,6 +18,8 @@ from authz.model.decision import Access, ArgumentError, Code, Next, Refusal, Sta
 from authz.model.resource import Authority, Base, NotCanonical, Resource, Scope, Verb
 from authz.model.tool import AccessSpec, Descriptor
 
+MAX_ACCESSES: Final = 256
+"""Of one call: each is an evaluation, and one call must not keep all others waiting."""
 READING: Final = frozenset({Verb.READ, Verb.CONNECT})
 ALWAYS_A3: Final = frozenset({Verb.TRANSACT, Verb.ADMINISTER})
 
@@ -96,6 +98,8 @@ def canonicalize_call(
             canonical = replace_leaf(canonical, found.tokens, spelled)
         for resource in resources:
             accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
+        if len(accesses) > MAX_ACCESSES or len(errors) > MAX_ACCESSES:
+            return _too_many()
     if errors:
         return Refusal(
             stage=Stage.CANONICAL,
@@ -113,28 +117,36 @@ def canonicalize_call(
     return CanonicalCall(arguments=canonical, accesses=tuple(_unique(accesses)))
 
 
+def _too_many() -> Refusal:
+    return Refusal(
+        stage=Stage.CANONICAL,
+        code=Code.CANONICAL_TOO_MANY,
+        message=f"the call touches more than {MAX_ACCESSES} resources; split it into several calls",
+        next=(Next.CHANGE_ARGUMENTS, Next.STOP),
+    )
+
+
 def _resource_values(descriptor: Descriptor, arguments: Mapping[str, Any]) -> Iterator[_Found]:
     for spec in descriptor.accesses:
         if spec.at is None:
             yield _Found(spec, None, spec.fixed)
             continue
-        absent = True
         for tokens, value in _items(arguments, spec.at):
             if value is not None:
-                absent = False
                 yield _Found(spec, tokens, value)
-        if absent and spec.when_absent is not None:
-            yield _Found(spec, None, spec.when_absent)
+            elif spec.when_absent is not None:
+                # Each place that lacks its value stands for the resource, whatever the others have.
+                yield _Found(spec, None, spec.when_absent)
 
 
 def _items(arguments: Mapping[str, Any], pattern: Tokens) -> Iterator[tuple[Tokens, Any]]:
-    """The values that `pattern` names; an array stands for each of its items."""
-    for tokens, value in find(arguments, pattern):
-        if isinstance(value, list):
+    """The values that `pattern` names, `None` where one is absent; an array stands for each of its items."""
+    for tokens, value in find_or_none(arguments, pattern):
+        if isinstance(value, list) and value:
             for index, item in enumerate(value):
                 yield (*tokens, str(index)), item
         else:
-            yield tokens, value
+            yield tokens, value if value != [] else None
 
 
 def _canonical(found: _Found, believed: BelievedClaims) -> tuple[Resource, ...] | NotCanonical:
@@ -159,9 +171,8 @@ def _accesses(
     """The access to `resource`, and to where the executor says that it really lies: both are judged."""
     spec = found.spec
     pointer = format_pointer(found.tokens) if found.tokens is not None else ""
-    claim = (
-        call.claims.resolved.get(pointer) if found.tokens is not None and resource.kind == "path" else None
-    )
+    # Also where the path itself was not understood: where it really lies may be forbidden outright.
+    claim = call.claims.resolved.get(pointer) if found.tokens is not None and spec.kind == "path" else None
     forms: list[tuple[Resource, tuple[int, int] | None]] = [(resource, None)]
     if claim is not None:
         # Where something really lies is absolute: with nothing to be relative to, the rest is opaque.
@@ -185,7 +196,7 @@ def _accesses(
             authority=derive_authority(descriptor, spec, in_sandbox=in_sandbox, disbelieved=disbelieved),
             argument=pointer,
             role=roles.role_of(found.tokens) if found.tokens is not None else "",
-            resolved=claim is not None,
+            resolved=claim is not None and believed.resolved,
             identity=identity,
         )
 

@@ -21,6 +21,8 @@ class Profile:
     """Canonical directories in which a declared `sandbox_root` and `cwd` are believed."""
     sources: frozenset[str] = frozenset()
     """Provenance sources that are believed when declared. Others count as untrusted."""
+    resolves: bool = False
+    """Whether `resolved` claims are believed, so that policies see them as confirmed."""
     volume_case_sensitive: bool = True
     volume_normalization: str = "none"
     home: str | None = None

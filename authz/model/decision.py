@@ -47,6 +47,7 @@ class Code(StrEnum):
     TOOL_DIGEST_REQUIRED = "tool.digest_required"
     SCHEMA_INVALID = "schema.invalid"
     CANONICAL_REFUSED = "canonical.refused"
+    CANONICAL_TOO_MANY = "canonical.too_many"
     OPERATION_IDS_REQUIRED = "operation.ids_required"
     OPERATION_CONFLICT = "operation.conflict"
     OPERATION_EXPIRED = "operation.expired"

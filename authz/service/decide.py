@@ -152,11 +152,15 @@ def _operation_write(
     given = operation is not None and operation.state is OperationState.RESERVED
     if given and decision.effect is not Effect.ALLOW:
         return None
+    # The same refusal, or the same question, once more: nothing moves, so nothing is contended for.
+    state = _STATES[decision.effect]
+    if operation is not None and decision.effect is not Effect.ALLOW and operation.state is state:
+        return None
     return OperationWrite(
         tenant=caller.tenant,
         key=key,
         fingerprint=decision.fingerprint,
-        state=_STATES[decision.effect],
+        state=state,
         decision_id=decision.decision_id,
         expires_at_ms=decision.expires_at_ms or 0 if decision.effect is Effect.ALLOW else 0,
         expected_version=operation.version if operation is not None else None,

@@ -77,7 +77,7 @@ async def test_a_credential_speaks_only_for_its_own_subjects(tmp_path: Path) -> 
         for subject in (
             {"agent": "coder-1"},
             {"agent": "builder", "on_behalf_of": "grace"},
-            {"agent": "builder ", "on_behalf_of": "ada"},
+            {"agent": "Builder", "on_behalf_of": "ada"},
         ):
             body = service.body("fs/file_read", {"path": "/workspace/a"}, subject=subject)
             response = await service.client.post("/decide", json=body, headers=headers)

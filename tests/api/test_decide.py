@@ -288,3 +288,36 @@ async def test_errors_are_never_an_allow(service: Service) -> None:
         problem = response.json()
         assert problem["status"] == response.status_code
         assert {"type", "title", "code", "detail", "next", "retry_unchanged"} <= problem.keys()
+
+
+async def test_the_same_refusal_many_times_at_once_is_answered_each_time(service: Service) -> None:
+    """Nothing is contended for where nothing is given: no 503, and one record for each answer."""
+    for arguments, name in (
+        ({"path": "/etc/a", "text": ""}, "fs/file_edit"),
+        ({"to": "a", "amount": 1}, "bank/transfer"),
+    ):
+        body = service.body(name, arguments)
+        answers = await asyncio.gather(*(service.decide(body) for _ in range(64)))
+        assert len({answer["decision_id"] for answer in answers}) == 64
+        assert len({answer["effect"] for answer in answers}) == 1
+
+
+async def test_another_session_under_the_same_ids_is_a_conflict(service: Service) -> None:
+    body = service.body("fs/file_edit", {"path": "/workspace/a", "text": "x"})
+    assert (await service.decide(body))["effect"] == "allow"
+    for session in ("s-2", None):
+        body["subject"] = {"agent": "coder-1", "on_behalf_of": "ada", "session": session}
+        assert (await service.decide(body))["code"] == "operation.conflict"
+
+
+async def test_a_short_secret_cannot_be_tried_out_on_its_record(service: Service) -> None:
+    """Digests over a secret are keyed in the record; the answer, which only the caller sees, has them plain."""
+    body = service.body("fs/file_edit", {"path": "/workspace/a", "text": "1234"})
+    body["provenance"] = {"/text": {"source": "secret"}}
+    answer = await service.decide(body)
+    (record,) = await service.records()
+    assert answer["request_digest"] == digest_of(body)
+    text = str(record)
+    assert answer["request_digest"] not in text
+    assert answer["fingerprint"] not in text
+    assert record["fingerprint"]["redacted"].startswith("hmac-sha256:")

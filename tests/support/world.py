@@ -45,6 +45,7 @@ profiles:
     sandboxes: [/workspace]
     home: /home/agent
     sources: [user, system, project, tool_result, file, web, email, memory, agent, secret, model]
+    resolves: true
 """
 ENTITIES = """\
 groups:

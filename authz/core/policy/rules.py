@@ -39,7 +39,7 @@ class Policy:
 def parse_rule_file(path: str, text: str, volumes: Sequence[Volume] = (Volume(),)) -> list[Policy]:
     """The policies of one rule file. Raises `BundleError` with every fault that was found.
 
-    `volumes` are those that the bundle's credential profiles declare: a literal must be canonical on one.
+    `volumes` are those that the bundle's credential profiles declare: literals are canonical on each.
     """
     problems = [
         BundleProblem(f"{what} in a rule file", file=path, line=line, hint="delete it")
@@ -145,11 +145,14 @@ def _check_literals(tree: pst.Template, volumes: Sequence[Volume], wrong: Any) -
     """Literals are not rewritten: one that is not canonical could never match, so it is refused."""
     for uid in sorted(pst.entity_uids(tree), key=str):
         spellings = [canonical_literal(str(uid.type), uid.id, volume=volume) for volume in volumes]
-        canonical = spellings[0]
-        if isinstance(canonical, NotCanonical):
-            raise wrong(f"`{uid}` can never match: {canonical.message}")
-        if uid.id not in spellings:
-            raise wrong(f"`{uid}` is not canonical and can never match", f'write {uid.type}::"{canonical}"')
+        for canonical in spellings:
+            if isinstance(canonical, NotCanonical):
+                raise wrong(f"`{uid}` can never match: {canonical.message}")
+            # On every volume: a forbid that held on one only would be none for callers on the other.
+            if canonical != uid.id:
+                raise wrong(
+                    f"`{uid}` is not canonical and can never match", f'write {uid.type}::"{canonical}"'
+                )
 
 
 def _check_whole(path: str, text: str, policies: Sequence[Policy]) -> None:

@@ -94,7 +94,8 @@ def test_a_decision_names_the_stage_that_settled_it(made: Call, stage: Stage, co
 def test_every_code_can_come_out() -> None:
     reached = {code for _, _, code in ENDS}
     reached |= {Code.POLICY_ERROR}  # test_policy_engine
-    reached |= {Code.OPERATION_CONFLICT, Code.OPERATION_EXPIRED}  # test_operation
+    reached |= {Code.OPERATION_CONFLICT, Code.OPERATION_EXPIRED, Code.APPROVAL_GRANTED}  # test_operation
+    reached |= {Code.CANONICAL_TOO_MANY}  # test_tools
     assert reached == set(Code)
 
 

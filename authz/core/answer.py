@@ -1,6 +1,7 @@
 """Stage 9, and how every end of the stages becomes an answer."""
 
 from dataclasses import replace
+from typing import Any
 
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.fingerprint import keyed_digest
@@ -15,54 +16,33 @@ from authz.model.tool import Trust
 
 def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgement) -> Decision:
     """Stage 9. An allow carries the lease; a dry run reserves nothing."""
-    decision = Decision(
-        decision_id=facts.decision_id,
-        effect=judged.effect,
-        stage=judged.stage,
-        code=judged.code,
-        policy_version=facts.ruleset.version,
-        request_digest=call.request_digest,
-        matched=judged.matched,
-        overruled=judged.overruled,
-        internal=judged.internal,
-        authority=draft.authority,
-        side_effect=tool.descriptor.side_effect,
-        verdicts=judged.verdicts,
-        accesses=draft.canonical.accesses,
-        arguments=draft.canonical.arguments,
-        fingerprint=draft.fingerprint,
-        descriptor_digest=tool.descriptor.digest,
-    )
+    settled: dict[str, Any] = {
+        "effect": judged.effect,
+        "stage": judged.stage,
+        "code": judged.code,
+        "matched": judged.matched,
+        "overruled": judged.overruled,
+        "internal": judged.internal,
+        "verdicts": judged.verdicts,
+    }
     if judged.effect is not Effect.ALLOW:
-        return _explain(decision)
-    exposes = _exposes(tool)
+        return _explain(_decision(call, facts, tool, draft, **settled))
+    settled["exposes"] = _exposes(tool)
+    settled["expires_at_ms"] = facts.now_ms + facts.ttl_ms
     if call.dry_run:
-        return replace(decision, exposes=exposes, expires_at_ms=facts.now_ms + facts.ttl_ms)
+        return _decision(call, facts, tool, draft, **settled)
+    token = draft.lease_token
     operation = facts.operation
-    if (
-        operation is not None
-        and operation.state is OperationState.RESERVED
-        and not has_lapsed(operation, facts)
-    ):
+    reserved = operation is not None and operation.state is OperationState.RESERVED
+    if operation is not None and reserved and not has_lapsed(operation, facts):
         # The same call again: its first decision and its first lease, not a second permission.
         token = keyed_digest(facts.secret, "lease", facts.caller.tenant, operation.decision_id)
-        return replace(
-            decision,
-            exposes=exposes,
-            decision_id=operation.decision_id,
-            repeated=True,
-            expires_at_ms=operation.expires_at_ms,
-            idempotency_key=draft.idempotency_key,
-            lease=Lease(token=token, expires_at_ms=operation.expires_at_ms),
-        )
-    expires_at_ms = facts.now_ms + facts.ttl_ms
-    return replace(
-        decision,
-        exposes=exposes,
-        expires_at_ms=expires_at_ms,
-        idempotency_key=draft.idempotency_key,
-        lease=Lease(token=draft.lease_token, expires_at_ms=expires_at_ms),
-    )
+        settled["decision_id"] = operation.decision_id
+        settled["expires_at_ms"] = operation.expires_at_ms
+        settled["repeated"] = True
+    settled["idempotency_key"] = draft.idempotency_key
+    settled["lease"] = Lease(token=token, expires_at_ms=settled["expires_at_ms"])
+    return _decision(call, facts, tool, draft, **settled)
 
 
 def _exposes(tool: Tool) -> frozenset[str]:
@@ -76,26 +56,40 @@ def _exposes(tool: Tool) -> frozenset[str]:
 def denied(
     call: Call, facts: Facts, refusal: Refusal, tool: Tool | None = None, draft: Draft | None = None
 ) -> Decision:
-    return Decision(
-        decision_id=facts.decision_id,
+    """The deny of a stage that refused, with what was known by then."""
+    return _decision(
+        call,
+        facts,
+        tool,
+        draft,
         effect=Effect.DENY,
         stage=refusal.stage,
         code=refusal.code,
-        policy_version=facts.ruleset.version,
-        request_digest=call.request_digest,
         matched=refusal.matched,
         message=refusal.message,
         next=refusal.next,
         retry_unchanged=refusal.retry_unchanged,
         errors=refusal.errors,
         internal=refusal.internal,
-        authority=draft.authority if draft else None,
-        side_effect=tool.descriptor.side_effect if tool else None,
-        accesses=draft.canonical.accesses if draft else (),
-        arguments=draft.canonical.arguments if draft else None,
-        fingerprint=draft.fingerprint if draft else None,
-        descriptor_digest=tool.descriptor.digest if tool else None,
     )
+
+
+def _decision(call: Call, facts: Facts, tool: Tool | None, draft: Draft | None, **settled: Any) -> Decision:
+    """A decision with what is known of the call, the tool and the draft; `settled` is the stage's own."""
+    known: dict[str, Any] = {
+        "decision_id": facts.decision_id,
+        "policy_version": facts.ruleset.version,
+        "request_digest": call.request_digest,
+    }
+    if tool is not None:
+        known["side_effect"] = tool.descriptor.side_effect
+        known["descriptor_digest"] = tool.descriptor.digest
+    if draft is not None:
+        known["authority"] = draft.authority
+        known["accesses"] = draft.canonical.accesses
+        known["arguments"] = draft.canonical.arguments
+        known["fingerprint"] = draft.fingerprint
+    return Decision(**(known | settled))
 
 
 def _explain(decision: Decision) -> Decision:

@@ -6,7 +6,6 @@ the actions that the rule can be about; a name that none of them has is an error
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +14,7 @@ from cedarpy import pst
 from authz.core.cedar_context import FIELDS
 from authz.core.cedar_schema import ENTITY_ATTRIBUTES, Action
 from authz.core.cedar_values import Shape
+from authz.core.policy.trees import children
 from authz.errors import BundleProblem
 from authz.model.decision import RuleMatch
 
@@ -84,15 +84,7 @@ def _has_paths(node: Any) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         path = _path(node.base)
         if path is not None:
             yield path, node.attrs
-    if isinstance(node, Mapping):
-        children: Iterable[Any] = node.values()
-    elif isinstance(node, tuple):
-        children = node
-    elif is_dataclass(node) and not isinstance(node, type):
-        children = [getattr(node, field.name) for field in fields(node)]
-    else:
-        return
-    for child in children:
+    for child in children(node):
         yield from _has_paths(child)
 
 

@@ -1,12 +1,12 @@
 """What rules read, found in their trees: the context fields they use and the literals they look into."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cedarpy import pst
 
 from authz.core.cedar_context import FIELDS, Reads
+from authz.core.policy.trees import children
 
 
 def context_reads(trees: Iterable[pst.Template]) -> Reads:
@@ -29,15 +29,9 @@ def _context_paths(node: Any) -> Iterator[tuple[str | None, str | None]]:
     path = _context_path(node)
     if path is not None:
         yield (path[0] if path else None), (path[1] if len(path) > 1 else None)
-    elif isinstance(node, Mapping):
-        for value in node.values():
-            yield from _context_paths(value)
-    elif isinstance(node, tuple):
-        for value in node:
-            yield from _context_paths(value)
-    elif is_dataclass(node) and not isinstance(node, type):
-        for field in fields(node):
-            yield from _context_paths(getattr(node, field.name))
+        return
+    for child in children(node):
+        yield from _context_paths(child)
 
 
 def _context_path(node: Any) -> tuple[str, ...] | None:
@@ -69,15 +63,9 @@ def literals_looked_into(node: Any) -> Iterator[tuple[str, str]]:
             if not (any(side is one for one in sides) and _only_literals(side))
             for found in literals_looked_into(side)
         )
-    elif isinstance(node, Mapping):
-        for value in node.values():
-            yield from literals_looked_into(value)
-    elif isinstance(node, tuple):
-        for value in node:
-            yield from literals_looked_into(value)
-    elif is_dataclass(node) and not isinstance(node, type):
-        for field in fields(node):
-            yield from literals_looked_into(getattr(node, field.name))
+    else:
+        for child in children(node):
+            yield from literals_looked_into(child)
 
 
 def _only_literals(node: Any) -> bool:

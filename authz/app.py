@@ -1,6 +1,7 @@
 """Wiring: the one place that knows every adapter."""
 
 import os
+import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -13,9 +14,12 @@ from authz.api.metrics import Metrics
 from authz.bundle.load import load_bundle
 from authz.bundle.self_protection import Protected
 from authz.config import CONFIG_FILE, Config
+from authz.core.canonical import canonicalize
 from authz.core.record import bundle_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
+from authz.errors import ConfigError
+from authz.model.resource import Base, Entity, NotCanonical
 from authz.ports import Clock, CommitUnit
 from authz.service.decide import DecisionService
 from authz.store.keys import ServiceKeys
@@ -39,7 +43,7 @@ class RandomIds:
 
 
 def protected_places(config: Config) -> Protected:
-    """What no agent may reach: every bundle, the data directory, and the configuration file.
+    """What no agent may reach: every bundle, the data directory, the configuration file, and this service.
 
     Both the spelled and the real path of each, so that a link to it does not open it.
     """
@@ -48,12 +52,39 @@ def protected_places(config: Config) -> Protected:
         directories |= _spellings(path)
     config_file = os.environ.get(CONFIG_FILE)
     files = _spellings(Path(config_file)) if config_file else set()
+    hosts, everywhere = _own_hosts(config.host)
     return Protected(
         directories=frozenset(directories),
         files=frozenset(files),
-        hosts=frozenset({"localhost"}),
+        hosts=hosts,
         port=config.port,
+        non_global_addresses=everywhere,
     )
+
+
+def _own_hosts(host: str) -> tuple[frozenset[str], bool]:
+    """(ids of `Host` under which this service is reached, whether it listens on every address).
+
+    What is behind a listener on every address nobody can list for good: interfaces come and go.
+    """
+    entity = _host_entity(host)
+    everywhere = entity is not None and entity.attributes.get("class") == "unspecified"
+    names = [socket.gethostname(), socket.getfqdn()] if everywhere else [host]
+    found = [_host_entity(spelled) for name in names for spelled in (name, *_addresses(name))]
+    return frozenset({"localhost"} | {known.id for known in found if known is not None}), everywhere
+
+
+def _host_entity(host: str) -> Entity | None:
+    # The zone of an IPv6 address (`fe80::1%eth0`) is this machine's own word for an interface.
+    found = canonicalize("host", host.partition("%")[0], Base())
+    return None if isinstance(found, NotCanonical) else found[0].entity
+
+
+def _addresses(name: str) -> list[str]:
+    try:
+        return [str(info[4][0]) for info in socket.getaddrinfo(name, None)]
+    except (OSError, UnicodeError):
+        return []  # a name that leads nowhere protects nothing, and a bad `host` is said when it is bound
 
 
 def _spellings(path: Path) -> set[str]:
@@ -67,15 +98,22 @@ def load_rulesets(config: Config) -> dict[str, Ruleset]:
 
 
 def open_ledger(config: Config, keys: ServiceKeys) -> SqliteLedger:
-    """The durable store in the data directory, which is made private to this user."""
-    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """The durable store in the data directory, which is private to this user where it is made here."""
+    _make_data_dir(config.data_dir)
     return SqliteLedger.open(config.data_dir / "authz.db", clock=SystemClock(), signer=keys)
 
 
 def load_keys(config: Config) -> ServiceKeys:
     """The service's own keys, made at the first start."""
-    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_data_dir(config.data_dir)
     return ServiceKeys.load_or_create(config.data_dir / "keys.json")
+
+
+def _make_data_dir(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the data directory `{folder}` cannot be made: {error.strerror}") from None
 
 
 def create_application(
@@ -85,8 +123,12 @@ def create_application(
     rulesets: Mapping[str, Ruleset],
     *,
     clock: Clock | None = None,
+    dev: bool = False,
 ) -> Application:
-    """The ASGI application over an open store and loaded bundles; by the machine's clock unless told."""
+    """The ASGI application over an open store and loaded bundles; by the machine's clock unless told.
+
+    `dev` lets dev keys in; only a run with `--dev` may set it.
+    """
     metrics = Metrics()
     for tenant, ruleset in rulesets.items():
         metrics.bundle_in_force(tenant, ruleset.version, len(ruleset.engine.policies))
@@ -102,7 +144,7 @@ def create_application(
     )
     return Application(
         Services(
-            authenticator=Authenticator(ledger, rulesets),
+            authenticator=Authenticator(ledger, rulesets, dev=dev),
             decisions=service,
             ledger=ledger,
             rulesets=rulesets,
@@ -114,16 +156,27 @@ def create_application(
 
 
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[Application]:
-    """An application with everything open; the store is drained and closed at the end."""
+async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Application]:
+    """An application with everything open; the store is drained and closed at the end.
+
+    Without `dev`, the dev keys that earlier runs left are revoked before anything is answered.
+    """
     rulesets = load_rulesets(config)
     keys = load_keys(config)
     ledger = open_ledger(config, keys)
     try:
+        if not dev:
+            await _revoke_dev_keys(ledger)
         now_ms = SystemClock().now_ms()
         for tenant, ruleset in rulesets.items():
             event = bundle_event(tenant=tenant, ruleset=ruleset, now_ms=now_ms)
             await ledger.commit(CommitUnit(event=event))
-        yield create_application(config, ledger, keys, rulesets)
+        yield create_application(config, ledger, keys, rulesets, dev=dev)
     finally:
         await ledger.close()
+
+
+async def _revoke_dev_keys(ledger: SqliteLedger) -> None:
+    for key in await ledger.list_api_keys():
+        if key.dev and key.revoked_at_ms is None:
+            await ledger.revoke_api_key(key.key_id)

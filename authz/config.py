@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from authz.core.credentials import fault_of_chosen_key
 from authz.errors import ConfigError
 
 PREFIX: Final = "AUTHZ_"
@@ -22,7 +23,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65535)] = 8700
     policies: Path = Path("policies")
     """The bundle of the tenant `default`."""
@@ -31,7 +32,7 @@ class Config(BaseModel):
     data_dir: Path = Path("var")
     """Database and keys. Created with mode 0700."""
     dev_key: SecretStr | None = None
-    """The key of `serve --dev`, for scripts: 32 or more characters."""
+    """The key of `serve --dev`, for scripts: 32 or more characters that an HTTP header can carry."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     decision_ttl_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long an allow, and its lease, lasts."""
@@ -50,13 +51,13 @@ class Config(BaseModel):
     def _unset_when_empty(cls, value: Any) -> Any:
         return value or None
 
-    @field_validator("dev_key")
+    @field_validator("dev_key", mode="before")
     @classmethod
-    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and (
-            len(value.get_secret_value()) < 32 or not value.get_secret_value().isascii()
-        ):
-            raise ValueError("must be 32 or more ASCII characters")
+    def _can_be_presented(cls, value: Any) -> Any:
+        # Before it becomes a secret, because pydantic itself refuses what is no UTF-8, in words of its own.
+        key = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if isinstance(key, str) and (fault := fault_of_chosen_key(key)) is not None:
+            raise ValueError(fault)
         return value
 
     @property
@@ -81,7 +82,9 @@ def load_config(environment: Mapping[str, str] | None = None, **overrides: Any) 
         key = name.removeprefix(PREFIX).lower()
         if key not in Config.model_fields or key == "tenants":
             raise ConfigError(f"`{name}` is no setting; settings are {', '.join(_names())}")
-        values[key] = value
+        # Compose files and shells cannot unset a variable, only empty it: for every setting that is unset.
+        if value:
+            values[key] = value
     values |= {key: value for key, value in overrides.items() if value is not None}
     try:
         return Config.model_validate(values)

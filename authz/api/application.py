@@ -4,16 +4,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.routing import Match
 
 from authz.api import decisions, policies, probes, tools
 from authz.api.auth import Authenticator
-from authz.api.decide import DecideApi, dump_problem
+from authz.api.decide import DecideApi
 from authz.api.metrics import Metrics
-from authz.api.problems import PROBLEM_JSON, problem_responses
+from authz.api.problems import INTERNAL, PROBLEM_JSON, dump_problem, problem_responses
+from authz.api.refusals import refuse
 from authz.api.wire import BatchOut, BatchRequest, DecideRequest, DecisionOut
 from authz.core.ruleset import Ruleset
 from authz.core.strict_json import escape_pointer
@@ -22,6 +25,8 @@ from authz.ports import Ledger, RequestObserver
 from authz.service.decide import DecisionService
 
 logger = logging.getLogger("authz.api")
+
+_MODULES: Final = (tools, decisions, policies, probes)
 
 Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -107,7 +112,7 @@ def create_api(services: Services) -> FastAPI:
 def add_routes(api: FastAPI) -> None:
     """Every route of the API."""
     _document_hot_routes(api)
-    for module in (tools, decisions, policies, probes):
+    for module in _MODULES:
         api.include_router(module.router)
 
 
@@ -136,17 +141,22 @@ def _document_hot_routes(api: FastAPI) -> None:
                     },
                 }
             },
-            responses=problem_responses(400, 401, 403, 413, 415, 503),
+            responses=problem_responses(400, 401, 403, 408, 413, 415, 503),
         )
 
 
 async def _authz_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, AuthzError)  # noqa: S101 - registered for this class only
-    status, payload = dump_problem(error)
-    request.app.state.services.metrics.refused(error.code)
+    services: Services = request.app.state.services
+    caller = getattr(request.state, "caller", None)
+    told = await refuse(error, caller, services.decisions, services.metrics)
+    status, payload = dump_problem(told)
     headers = {"cache-control": "no-store"}
     if status == 401:
         headers["www-authenticate"] = "Bearer"
+    if status == 408:
+        # What else arrives on this connection would be the rest of the old body.
+        headers["connection"] = "close"
     return Response(payload, status, headers, PROBLEM_JSON)
 
 
@@ -165,11 +175,18 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _method_not_allowed(request: Request, error: Exception) -> Response:
-    payload = dump_problem(NotFound("this route does not take that method", code="route.method"))[1]
-    return Response(payload.replace(b'"status":404', b'"status":405'), 405, media_type=PROBLEM_JSON)
+    response = await _authz_problem(
+        request, NotFound("this route does not take that method", code="route.method")
+    )
+    # Every route of this path, not only the first, which is all that the framework names.
+    routers = [request.app.router, *(module.router for module in _MODULES)]
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    methods = {method for route in here for method in route.methods or ()}
+    response.headers["allow"] = ", ".join(sorted(methods))
+    return response
 
 
 async def _internal(request: Request, error: Exception) -> Response:
     logger.error("a request failed", exc_info=error)
-    status, payload = dump_problem(AuthzError("internal error"))
-    return Response(payload, status, media_type=PROBLEM_JSON)
+    return await _authz_problem(request, AuthzError(INTERNAL))

@@ -1,19 +1,24 @@
 """`GET /decisions`: the decision log of the caller's tenant, searched."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from authz.api.problems import problem_responses
-from authz.api.request import caller_of, refuse_unknown_parameters
+from authz.api.request import caller_with, refuse_unknown_parameters
 from authz.api.wire import dump
 from authz.errors import MalformedInput, NotFound
+from authz.model.caller import Caller
 from authz.model.record import EventQuery, EventType, StoredEvent
 
 router = APIRouter(tags=["decisions"])
+
+Auditor = Annotated[Caller, Depends(caller_with("audit"))]
+_MAX_INTEGER: Final = 2**63 - 1
+"""What the store's integers hold."""
 
 
 class RecordOut(BaseModel):
@@ -38,10 +43,11 @@ class DecisionsOut(BaseModel):
     response_model=DecisionsOut,
     summary="Search the decision log",
     description="Role `audit`. All filters must match; times are RFC 3339 with an offset.",
-    responses=problem_responses(400, 401, 403),
+    responses=problem_responses(400, 401, 403, 503),
 )
 async def search(
     request: Request,
+    caller: Auditor,
     trace_id: Annotated[str, Query(max_length=256)] = "",
     agent: Annotated[str, Query(max_length=256)] = "",
     on_behalf_of: Annotated[str, Query(max_length=256)] = "",
@@ -55,7 +61,6 @@ async def search(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Response:
     """Search."""
-    caller = await caller_of(request, "audit")
     refuse_unknown_parameters(request)
     if type and type not in list(EventType):
         raise MalformedInput("`type` is no type of record", code="input.invalid", pointer="/type")
@@ -88,11 +93,10 @@ async def search(
     response_model=RecordOut,
     summary="One decision's record",
     description="Role `audit`. A decision of another tenant is as if absent.",
-    responses=problem_responses(401, 403, 404),
+    responses=problem_responses(401, 403, 404, 503),
 )
-async def show(request: Request, decision_id: str) -> Response:
+async def show(request: Request, caller: Auditor, decision_id: str) -> Response:
     """Show one."""
-    caller = await caller_of(request, "audit")
     found = await request.app.state.services.ledger.find_event(caller.tenant, decision_id)
     if found is None:
         raise NotFound("there is no such decision", code="decision.unknown")
@@ -113,19 +117,24 @@ def _moment(name: str, text: str) -> int | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise MalformedInput(
-            f"`{name}` must be an RFC 3339 time with an offset", code="input.invalid", pointer=f"/{name}"
-        )
-    return int(moment.astimezone(UTC).timestamp() * 1000)
+        if moment.tzinfo is not None:
+            return int(moment.astimezone(UTC).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        # The offset of a time at either end of the calendar can lead out of it.
+        pass
+    raise MalformedInput(
+        f"`{name}` must be an RFC 3339 time with an offset", code="input.invalid", pointer=f"/{name}"
+    )
 
 
 def _position(text: str) -> tuple[int, str, int] | None:
     if not text:
         return None
     parts = text.split(".")
-    if len(parts) == 3 and parts[0].isdecimal() and parts[2].isdecimal():
+    if len(parts) == 3 and _is_number(parts[0]) and _is_number(parts[2]):
         return int(parts[0]), parts[1], int(parts[2])
     raise MalformedInput("`before` is no position of this log", code="input.invalid", pointer="/before")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= _MAX_INTEGER

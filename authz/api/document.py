@@ -4,27 +4,12 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from authz.api.application import add_routes
+from authz.api.problems import Problem
 from authz.api.tools import VisibleRequest
 from authz.api.wire import BatchRequest, DecideRequest
-
-
-class Problem(BaseModel):
-    """RFC 9457 problem+json. No decision was made."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    next: list[str]
-    retry_unchanged: bool
-    pointer: str | None = None
-    line: int | None = None
-    column: int | None = None
 
 
 def openapi_document() -> dict[str, Any]:
@@ -37,7 +22,9 @@ def openapi_document() -> dict[str, Any]:
         summary="The decision point that a runtime asks before it lets an AI agent act.",
         description=(
             "Policy outcomes are HTTP 200 with an effect. An HTTP error means that no decision was made, "
-            "is RFC 9457 problem+json, and is never an allow."
+            "is RFC 9457 problem+json, and is never an allow. On every path: 404 where there is no route, "
+            "405 with `Allow` for a method that the route does not take, 408 for a request that does not "
+            "arrive in time, 431 for headers over 64 KiB."
         ),
         routes=api.routes,
     )

@@ -1,11 +1,14 @@
 """`GET /policies`: which bundle decides."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from authz.api.problems import problem_responses
-from authz.api.request import caller_of
+from authz.api.request import caller_with
 from authz.api.wire import dump
+from authz.model.caller import Caller
 
 router = APIRouter(tags=["policies"])
 
@@ -33,11 +36,12 @@ class PoliciesOut(BaseModel):
     response_model=PoliciesOut,
     summary="The bundle in force",
     description="Role `policy` or `audit`.",
-    responses=problem_responses(401, 403),
+    responses=problem_responses(401, 403, 503),
 )
-async def status(request: Request) -> Response:
+async def status(
+    request: Request, caller: Annotated[Caller, Depends(caller_with("policy", "audit"))]
+) -> Response:
     """Show the bundle."""
-    caller = await caller_of(request, "policy", "audit")
     ruleset = request.app.state.services.rulesets[caller.tenant]
     rules = [
         {

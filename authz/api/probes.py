@@ -1,10 +1,10 @@
 """What runs without authentication or for machines: health, readiness, keys; and metrics for auditors."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from authz.api.problems import problem_responses
-from authz.api.request import caller_of
+from authz.api.request import caller_with
 from authz.api.wire import dump
 
 router = APIRouter(tags=["service"])
@@ -29,12 +29,14 @@ class JwksOut(BaseModel):
     keys: list[dict[str, str]]
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=HealthOut, summary="Whether the process answers")
 async def healthz() -> Response:
     """Health."""
     return Response(dump({"status": "ok"}), media_type="application/json")
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     response_model=ReadyOut,
@@ -62,16 +64,16 @@ async def jwks(request: Request) -> Response:
 @router.get(
     "/metrics",
     summary="Prometheus metrics",
-    description="Role `audit`.",
+    description="Role `audit` or `policy`.",
+    dependencies=[Depends(caller_with("audit", "policy"))],
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {}}, "description": "The text exposition format."},
-        **problem_responses(401, 403),
+        **problem_responses(401, 403, 503),
     },
 )
 async def metrics(request: Request) -> Response:
     """Metrics."""
-    await caller_of(request, "audit", "policy")
     return Response(
         request.app.state.services.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8"
     )

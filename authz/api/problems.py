@@ -2,6 +2,9 @@
 
 from typing import Any, Final
 
+import orjson
+from pydantic import BaseModel
+
 from authz.errors import (
     AuthzError,
     Forbidden,
@@ -13,6 +16,24 @@ from authz.errors import (
 )
 
 PROBLEM_JSON: Final = "application/problem+json"
+INTERNAL: Final = "the request could not be handled"
+"""All that a caller is told of a fault of ours."""
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem+json. No decision was made."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    next: list[str]
+    retry_unchanged: bool
+    pointer: str | None = None
+    line: int | None = None
+    column: int | None = None
+
 
 # The one table of error → status. The first class that fits decides, so the narrow ones come first.
 STATUS: Final[tuple[tuple[type[AuthzError], int, str], ...]] = (
@@ -21,19 +42,34 @@ STATUS: Final[tuple[tuple[type[AuthzError], int, str], ...]] = (
     (Unauthenticated, 401, "not authenticated"),
     (Forbidden, 403, "not permitted for this caller"),
     (NotFound, 404, "not found"),
-    (StoreUnavailable, 503, "no decision could be made durable"),
+    (StoreUnavailable, 503, "the store is unavailable"),
 )
 
+# Codes with a status that is narrower than their class's.
+_STATUS_OF_CODE: Final = {
+    "input.media_type": (415, "unsupported media type"),
+    "input.timeout": (408, "request timeout"),
+    "input.headers_too_large": (431, "headers too large"),
+    "route.method": (405, "method not allowed"),
+}
+
 # Whether the same request may succeed later, and what to do until then.
-_RETRY: Final = frozenset({503})
-_NEXT: Final = {400: ["change_arguments", "stop"], 413: ["change_arguments", "stop"], 503: ["wait"]}
+_RETRY: Final = frozenset({408, 503})
+_CHANGE: Final = ("change_arguments", "stop")
+_NEXT: Final = {
+    400: _CHANGE,
+    408: ("wait",),
+    413: _CHANGE,
+    415: _CHANGE,
+    431: _CHANGE,
+    503: ("wait",),
+}
 
 
 def status_of(error: AuthzError) -> tuple[int, str]:
     """(HTTP status, title) of an error; what is not in the table is an internal error."""
-    code_status = {"input.media_type": (415, "unsupported media type")}
-    if error.code in code_status:
-        return code_status[error.code]
+    if error.code in _STATUS_OF_CODE:
+        return _STATUS_OF_CODE[error.code]
     for kind, status, title in STATUS:
         if isinstance(error, kind):
             return status, title
@@ -48,8 +84,8 @@ def problem(error: AuthzError) -> tuple[int, dict[str, Any]]:
         "title": title,
         "status": status,
         "code": error.code if status != 500 else "internal",
-        "detail": error.message if status != 500 else "the request could not be handled",
-        "next": _NEXT.get(status, ["stop"]),
+        "detail": error.message if status != 500 else INTERNAL,
+        "next": list(_NEXT.get(status, ("stop",))),
         "retry_unchanged": status in _RETRY,
     }
     if error.pointer is not None:
@@ -60,6 +96,12 @@ def problem(error: AuthzError) -> tuple[int, dict[str, Any]]:
     return status, body
 
 
+def dump_problem(error: AuthzError) -> tuple[int, bytes]:
+    """(status, JSON bytes) of an error as problem+json."""
+    status, body = problem(error)
+    return status, orjson.dumps(body)
+
+
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The documented errors of a route."""
     titles = {
@@ -67,9 +109,10 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         401: "No usable credential.",
         403: "The caller may not do this.",
         404: "Nothing of that name for this caller.",
+        408: "The body did not arrive in time.",
         413: "The body is too large.",
-        415: "The body is not declared as JSON.",
-        503: "The store did not take the record; nothing was decided.",
+        415: "The body is not declared as plain JSON in UTF-8.",
+        503: "The store is unavailable; nothing was decided, and nothing read.",
     }
     schema = {"$ref": "#/components/schemas/Problem"}
     return {

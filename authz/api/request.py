@@ -1,19 +1,31 @@
 """What the ordinary routes share: the caller of a request, and its strictly parsed body."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import Request
 
-from authz.api.decide import check_media_type, read_body
+from authz.api.auth import check_role
+from authz.api.body import check_media_type, read_body
 from authz.core.strict_json import escape_pointer, loads
 from authz.errors import MalformedInput
 from authz.model.caller import Caller
 
 
-async def caller_of(request: Request, *roles: str) -> Caller:
-    """The authenticated caller with one of `roles`."""
-    caller: Caller = await request.app.state.services.authenticator.caller(request.scope["headers"], *roles)
-    return caller
+def caller_with(*roles: str) -> Callable[[Request], Awaitable[Caller]]:
+    """A dependency: the authenticated caller, which has one of `roles`.
+
+    FastAPI resolves dependencies before it validates a route's own parameters, so a stranger is told
+    nothing of them. The caller is left on the request, so that whatever refuses it can be recorded.
+    """
+
+    async def caller_of(request: Request) -> Caller:
+        caller: Caller = await request.app.state.services.authenticator.caller(request.scope["headers"])
+        request.state.caller = caller
+        check_role(caller, *roles)
+        return caller
+
+    return caller_of
 
 
 async def body_of(request: Request) -> Any:

@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field, ValidationError
 
 from authz.api.problems import problem_responses
-from authz.api.request import body_of, caller_of
+from authz.api.request import body_of, caller_with
 from authz.api.wire import Id, SubjectIn, Wire, dump, malformed
 from authz.core.catalogue import visible_entries
 from authz.core.claims import check_subject_of
 from authz.errors import Forbidden
 from authz.model.call import Subject
+from authz.model.caller import Caller
 
 router = APIRouter(tags=["tools"])
 
@@ -59,11 +60,10 @@ class VisibleOut(BaseModel):
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/VisibleRequest"}}},
         }
     },
-    responses=problem_responses(400, 401, 403, 413, 415),
+    responses=problem_responses(400, 401, 403, 408, 413, 415, 503),
 )
-async def visible(request: Request) -> Response:
+async def visible(request: Request, caller: Annotated[Caller, Depends(caller_with("decide"))]) -> Response:
     """Filter catalogues."""
-    caller = await caller_of(request, "decide")
     body = await body_of(request)
     try:
         asked = VisibleRequest.model_validate(body)

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
+from authz.api.problems import Problem
 from authz.core.cedar_context import rfc3339
 from authz.core.fingerprint import request_digest
 from authz.core.pointer import format_pointer, parse_pointer
@@ -27,7 +28,6 @@ from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect,
 from authz.model.record import Committed
 from authz.model.resource import ResolvedPath
 from authz.model.tool import Trust
-
 
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -324,10 +324,16 @@ class DecisionOut(BaseModel):
     )
 
 
+class BatchProblemOut(BaseModel):
+    """The place of a call that could not be decided after earlier ones had been. It is never an allow."""
+
+    problem: Problem
+
+
 class BatchOut(BaseModel):
     """The answers of a batch, in the order of its calls."""
 
-    decisions: list[DecisionOut]
+    decisions: list[DecisionOut | BatchProblemOut]
 
 
 def decision_out(call: Call, decision: Decision, committed: Committed) -> dict[str, Any]:

@@ -1,17 +1,22 @@
 """`tools/*.yaml` as the core reads them: reviewed descriptors, compiled and checked."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from authz.bundle.format import AccessSection, FieldReturnSection, ReturnSection, ToolFile, ToolSection
 from authz.bundle.yaml_source import Path, YamlDocument
-from authz.core.arguments import ArgumentSchema, SchemaUnusable
+from authz.core.arguments import (
+    ArgumentSchema,
+    SchemaUnusable,
+    Undeclared,
+    check_declared,
+    resolve_reference,
+)
 from authz.core.canonical import canonicalize
 from authz.core.cedar_schema import RESOURCE_TYPES, actions_of
 from authz.core.cedar_values import UnencodableSchema, argument_encoder
 from authz.core.entities import tool_document
 from authz.core.fingerprint import digest
-from authz.core.pointer import parse_pointer
+from authz.core.pointer import WILDCARD, Tokens, parse_pointer
 from authz.core.provenance import RoleTable
 from authz.core.ruleset import Tool
 from authz.core.tools import READING
@@ -116,7 +121,11 @@ def _tool(
         for index, entry in enumerate(section.accesses)
         if (access := _access(document, (*at, "accesses", index), section, entry, problems)) is not None
     )
+    _check_kinds(document, at, section, problems)
     _check_side_effect(document, at, section, problems)
+    key_at = section.settlement.idempotency_key_at
+    if key_at is not None:
+        _check_pointer(document, (*at, "settlement", "idempotency_key_at"), section, key_at, problems)
     if len(problems) > before:
         return None
     descriptor = Descriptor(
@@ -149,16 +158,12 @@ def _tool(
 
 def _roles(
     document: YamlDocument, at: Path, section: ToolSection, problems: list[BundleProblem]
-) -> Mapping[tuple[str, ...], Role]:
-    roles = {parse_pointer(text): Role(role) for text, role in section.roles.items()}
-    declared = section.input_schema.get("properties", {})
-    for pattern in roles:
-        if pattern[0] not in declared:
-            problems.append(
-                document.problem(
-                    (*at, "roles"), f"`{section.name}` has no argument `{pattern[0]}` to give a role"
-                )
-            )
+) -> Mapping[Tokens, Role]:
+    roles: dict[Tokens, Role] = {}
+    for text, role in section.roles.items():
+        roles[parse_pointer(text)] = Role(role)
+        _check_pointer(document, (*at, "roles", text), section, text, problems)
+    declared = (resolve_reference(section.input_schema, section.input_schema) or {}).get("properties", {})
     for name in declared:
         if not any(pattern[0] == name for pattern in roles):
             problems.append(
@@ -187,10 +192,9 @@ def _access(
     if entry.kind == "id" and entry.type is None:
         wrong("an access of kind `id` needs a `type`", "for example `type: account`")
         return None
-    pointers = [parse_pointer(text) for text in (entry.at, entry.tree_if) if text is not None]
-    for pointer in pointers:
-        if not _declared(section.input_schema, pointer):
-            wrong(f"`/{'/'.join(pointer)}` is no declared argument")
+    for key, text in (("at", entry.at), ("tree_if", entry.tree_if)):
+        if text is not None:
+            _check_pointer(document, (*at, key), section, text, problems)
     for fixed in (entry.resource, entry.when_absent):
         # Relative to the caller's directory is fine for a default (`.`); nothing else is.
         if fixed is not None and entry.kind in RESOURCE_TYPES:
@@ -210,8 +214,41 @@ def _access(
     )
 
 
-def _declared(schema: Mapping[str, Any], pointer: tuple[str, ...]) -> bool:
-    return bool(pointer) and pointer[0] in schema.get("properties", {})
+def _check_pointer(
+    document: YamlDocument, at: Path, section: ToolSection, text: str, problems: list[BundleProblem]
+) -> None:
+    """A pointer that names nothing would be a role or an access that silently is not there."""
+    try:
+        check_declared(section.input_schema, parse_pointer(text))
+    except Undeclared as error:
+        problems.append(document.problem(at, f"`{section.name}`: {error}", error.hint))
+
+
+def _check_kinds(
+    document: YamlDocument, at: Path, section: ToolSection, problems: list[BundleProblem]
+) -> None:
+    """One value has one kind: its canonical form of one kind would replace that of the other."""
+    for index, entry in enumerate(section.accesses):
+        for other in section.accesses[:index]:
+            if entry.at is None or other.at is None or entry.kind == other.kind:
+                continue
+            if _may_meet(parse_pointer(entry.at), parse_pointer(other.at)):
+                problems.append(
+                    document.problem(
+                        (*at, "accesses", index, "at"),
+                        f"`{section.name}`: `{entry.at}` is a {entry.kind} here, and `{other.at}` of another "
+                        f"access, which may name the same value, is a {other.kind}",
+                        "give both the same kind",
+                    )
+                )
+                break
+
+
+def _may_meet(one: Tokens, other: Tokens) -> bool:
+    """True when two patterns can name the same value; one that ends at an array names its items."""
+    return abs(len(one) - len(other)) <= 1 and all(
+        left == right or WILDCARD in (left, right) for left, right in zip(one, other, strict=False)
+    )
 
 
 def _check_side_effect(

@@ -7,6 +7,7 @@ bundle, the keys and this service really are in this process.
 from dataclasses import dataclass
 from typing import Final
 
+from authz.core.canonical.host import LOOPBACK_NAMES
 from authz.core.canonical.path import canonical_directory
 from authz.model.resource import Volume, escape_cedar
 
@@ -27,6 +28,8 @@ class Protected:
     files: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     port: int | None = None
+    non_global_addresses: bool = False
+    """Whether every address that is not global counts as this machine's: for a listener on all of them."""
 
 
 def protecting_rules(protected: Protected) -> str:
@@ -46,7 +49,10 @@ def protecting_rules(protected: Protected) -> str:
         # By class and not by name alone: every loopback address reaches this process.
         here = '["loopback", "unspecified"].contains(resource.class)'
         here += ' || resource.host_class == "localhost-name"'
-        for host in sorted(protected.hosts):
+        if protected.non_global_addresses:
+            here += ' || resource.host_class == "non-global-address"'
+        here += ' || resource in Domain::"localhost.localdomain"'
+        for host in sorted(protected.hosts | LOOPBACK_NAMES):
             here += f' || resource in Host::"{escape_cedar(host)}"'
         port = protected.port
         conditions.append(f"(resource is Endpoint && resource.port == {port} && ({here}))")

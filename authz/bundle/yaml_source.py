@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from authz.core.policy_text import hidden_characters
+from authz.core.policy_text import invisible_characters
 from authz.core.strict_json import MAX_DEPTH
 from authz.errors import BundleError, BundleProblem
 
@@ -82,10 +82,14 @@ def load_yaml(file: str, data: bytes) -> YamlDocument:
 
 
 def _check_characters(file: str, text: str) -> None:
-    """YAML 1.1 ends a line at more characters than editors do: a comment could hide a key."""
+    """YAML 1.1 ends a line at more characters than editors do, so that a comment could hide a key.
+
+    And a name with a character that nobody sees, in a key or a value, is another name than it looks like.
+    """
+    hint = 'delete it, or write it as an escape in double quotes, such as "\\u200b"'
     problems = [
-        BundleProblem(f"{what} in a bundle file", file=file, line=line, hint="delete it")
-        for line, what in hidden_characters(text)
+        BundleProblem(f"{what} in a bundle file", file=file, line=line, hint=hint)
+        for line, what in invisible_characters(text)
     ]
     if problems:
         raise BundleError(tuple(problems))

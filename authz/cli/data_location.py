@@ -1,11 +1,11 @@
 """Where the commands find the service's data: the options that several of them share."""
 
 import argparse
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from authz.config import load_config
 from authz.errors import AuthzError
 
 DATABASE_NAME = "authz.db"
@@ -25,15 +25,18 @@ class DataLocation:
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--data-dir` and `--database`."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--data-dir", type=Path, help="default: the variable AUTHZ_DATA_DIR, else ./var")
+    group.add_argument("--data-dir", type=Path, help="default: as `authz serve` is configured, else ./var")
     group.add_argument("--database", type=Path, help=f"the database file, by default {DATABASE_NAME} there")
 
 
 def read_location(args: argparse.Namespace) -> DataLocation:
-    """The location that the options, or else the environment, name."""
+    """The location that the options name, or else the configuration of `authz serve`.
+
+    Raises `ConfigError` when that has to be read and is invalid.
+    """
     if args.database is not None:
         return DataLocation(database=args.database, keys=args.database.parent / KEYS_NAME)
-    directory: Path = args.data_dir or Path(os.environ.get("AUTHZ_DATA_DIR") or "var")
+    directory: Path = args.data_dir or load_config().data_dir
     return DataLocation(database=directory / DATABASE_NAME, keys=directory / KEYS_NAME)
 
 

@@ -15,7 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this command."""
     parser.description = (
         "Prints the new key on standard output; only its digest is stored, so it cannot be shown again. "
-        "A running server knows it at once."
+        "A running server knows it at once. The tenant and its profile must exist in the policy bundle; "
+        "the store does not know them, so this is not checked."
     )
     add_data_arguments(parser)
     parser.add_argument("--name", required=True, help="who holds it")
@@ -39,4 +40,9 @@ def run(args: argparse.Namespace) -> int:
         return fail(fault)
     print(created.secret)
     print(f"key {created.key_id} is made; it is not shown again", file=sys.stderr)
+    print(
+        f"note: the service must have a tenant `{args.tenant}` whose bundle has the profile "
+        f"`{args.profile}`; without the tenant the key is refused, without the profile it may assert nothing",
+        file=sys.stderr,
+    )
     return 0

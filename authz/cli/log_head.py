@@ -4,8 +4,8 @@ import argparse
 import sys
 
 from authz.cli.data_location import add_data_arguments, fail, read_location
-from authz.core.log_checkpoint import LogHead, format_head
-from authz.errors import AuthzError
+from authz.core.log_checkpoint import LogHead, format_head, parse_head
+from authz.errors import AuthzError, LogCorrupt, MalformedInput
 from authz.store.log_audit import LogSnapshot
 
 HELP = "print the HEAD of the decision log, to keep elsewhere and check with `log verify --expect`"
@@ -25,15 +25,19 @@ def run(args: argparse.Namespace) -> int:
     try:
         with LogSnapshot(read_location(args).database) as snapshot:
             stored = snapshot.stored_heads()
+        heads = [
+            LogHead(writer=writer, sequence=head.sequence, hash=head.hash)
+            for writer, head in stored.items()
+            if head.sequence != 0
+        ]
+        if not heads:
+            print("authz: the log is empty", file=sys.stderr)
+            return 1
+        text = format_head(heads)
+        parse_head(text)
+    except MalformedInput as fault:
+        return fail(LogCorrupt("a stored head is malformed; run `authz log verify`", code=fault.code))
     except AuthzError as fault:
         return fail(fault)
-    heads = [
-        LogHead(writer=writer, sequence=head.sequence, hash=head.hash)
-        for writer, head in stored.items()
-        if head.sequence > 0
-    ]
-    if not heads:
-        print("authz: the log is empty", file=sys.stderr)
-        return 1
-    print(format_head(heads))
+    print(text)
     return 0

@@ -1,7 +1,9 @@
 """The command line: `authz COMMAND …`. One module a command, imported only when it is used."""
 
 import argparse
+import contextlib
 import importlib
+import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -40,9 +42,8 @@ GROUPS: Final = {"log": "the decision log", "keys": "API keys of callers"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit code 2 means that it could not do its work."""
     words = list(sys.argv[1:] if argv is None else argv)
-    args = _parser(words).parse_args(words)
     try:
-        return int(args.run(args))
+        return _run(words)
     except BundleError as error:
         for problem in error.problems:
             print(f"authz: {problem}", file=sys.stderr)
@@ -51,17 +52,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"authz: {error.message}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader of our output left: nothing is wrong with us. What is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output left: nothing is wrong with us.
+        _drop_output()
         return 0
+    except OSError as error:
+        # Our output has no room, or a file that no command expected to fail on.
+        _drop_output()
+        place = f"`{error.filename}`: " if error.filename is not None else ""
+        with contextlib.suppress(OSError):
+            print(f"authz: {place}{error.strerror or error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        args = _parser(words).parse_args(words)
+        return int(args.run(args))
+    finally:
+        # What fails only when the interpreter flushes at its end is told as its fault, not as ours. Also
+        # after `--help`, which ends by an exception.
+        sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """What is still buffered goes nowhere, or the interpreter would fail on it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the whole command line, with the options of the one command that `words` ask for."""
     parser = argparse.ArgumentParser(
         prog="authz", description="Decides what AI agents may do, and names the rule that decided."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {importlib.metadata.version('authz')}"
     )
     top = parser.add_subparsers(required=True, metavar="COMMAND")
     groups = {

@@ -7,20 +7,23 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 import uvicorn
 import uvloop
 
-from authz.api.auth import digest_key
+from authz.api.http_protocol import MAX_CONNECTIONS, BoundedHttpProtocol
 from authz.app import SystemClock, running
 from authz.cli.logs import configure_logging
 from authz.config import DEFAULT_TENANT, Config, load_config
+from authz.core.credentials import digest_api_key
 from authz.errors import ConfigError
 from authz.store.api_keys import replace_dev_key
 
 HELP = "run the service"
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 DEV_ROLES = frozenset({"decide", "issue", "policy", "audit"})
 """What the dev key may do. It never approves: no agent's, runtime's or dev credential does."""
 DEV_PROFILE = "runtime"
@@ -40,8 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal asks to stop."""
     config = load_config(host=args.host, port=args.port, policies=args.policies, data_dir=args.data_dir)
-    if args.dev and args.host not in (None, "127.0.0.1", "localhost", "::1"):
-        raise ConfigError("`--dev` listens on loopback only; leave `--host` out")
+    if args.dev and config.host not in LOOPBACK:
+        if args.host is not None:
+            raise ConfigError("`--dev` listens on loopback only; leave `--host` out")
+        print("authz: --dev listens on loopback only, so the configured host is not used", file=sys.stderr)
+        config = config.model_copy(update={"host": "127.0.0.1"})
     configure_logging(config.log_level)
     # uvicorn's `loop` setting is for `uvicorn.run` only; its `Server.serve` runs on the loop that there is.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -69,50 +75,59 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(config: Config, *, dev: bool) -> None:
-    async with running(config) as application:
-        sockets = _listen(config, dev=dev)
-        if dev:
-            _announce(config, _make_dev_key(config))
-        server = _Server(
-            uvicorn.Config(
-                application,
-                http="httptools",
-                proxy_headers=False,
-                ws="none",
-                lifespan="off",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                date_header=False,
-                timeout_graceful_shutdown=10,
+    # First of all, so that where the port is taken nothing is made, recorded or revoked. Who connects
+    # before the service is ready waits.
+    with _listening(config, dev=dev) as sockets:
+        async with running(config, dev=dev) as application:
+            if dev:
+                _announce(config, _make_dev_key(config))
+            server = _Server(
+                uvicorn.Config(
+                    application,
+                    http=BoundedHttpProtocol,
+                    limit_concurrency=MAX_CONNECTIONS,
+                    proxy_headers=False,
+                    ws="none",
+                    lifespan="off",
+                    access_log=False,
+                    log_config=None,
+                    server_header=False,
+                    date_header=False,
+                    timeout_graceful_shutdown=10,
+                )
             )
-        )
-        await server.serve(sockets=sockets)
+            await server.serve(sockets=sockets)
 
 
-def _listen(config: Config, *, dev: bool) -> list[socket.socket]:
-    """Bound sockets. Dev mode listens wherever `localhost` may lead."""
+@contextmanager
+def _listening(config: Config, *, dev: bool) -> Iterator[list[socket.socket]]:
+    """Listening sockets, closed at the end. Dev mode listens wherever `localhost` may lead."""
     addresses = [config.host]
     if dev:
         addresses = ["127.0.0.1", *(["::1"] if _has_ipv6_loopback() else [])]
-    sockets = []
-    for address in addresses:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # Inherited by what it accepts. The head and the body of an answer leave as two segments, and
-        # without this the second waits for the client's delayed acknowledgement of the first.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        try:
-            listener.bind((address, config.port))
-        except OSError as error:
-            raise ConfigError(f"cannot listen on {address} port {config.port}: {error.strerror}") from None
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(_listen(address, config.port))) for address in addresses]
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Inherited by what it accepts. The head and the body of an answer leave as two segments, and
+    # without this the second waits for the client's delayed acknowledgement of the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        listener.bind((address, port))
+        # Bound alone, with `SO_REUSEADDR`, the port could still be shared; listening makes it ours.
         listener.listen(1024)
-        listener.setblocking(False)
-        sockets.append(listener)
-    return sockets
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        why = error.strerror if isinstance(error, OSError) else "that is no host"
+        raise ConfigError(f"cannot listen on {address} port {port}: {why}") from None
+    listener.setblocking(False)
+    return listener
 
 
 def _has_ipv6_loopback() -> bool:
@@ -131,7 +146,7 @@ def _make_dev_key(config: Config) -> str:
     key = config.dev_key.get_secret_value() if config.dev_key else f"azk_{secrets.token_urlsafe(32)}"
     replace_dev_key(
         config.data_dir / "authz.db",
-        key_digest=digest_key(key),
+        key_digest=digest_api_key(key),
         roles=DEV_ROLES,
         profile=DEV_PROFILE,
         tenant=DEFAULT_TENANT,

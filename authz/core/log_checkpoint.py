@@ -16,7 +16,7 @@ from typing import Protocol
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from authz.core.log_chain import MalformedRecord, rfc3339_ms
+from authz.core.log_chain import LAST_MS, MalformedRecord, rfc3339_ms
 from authz.core.log_verify import Anchor, Finding, FindingKind
 from authz.errors import MalformedInput
 
@@ -131,7 +131,7 @@ def unverified_heads(token: str) -> tuple[LogHead, ...]:
         payload = jwt.PyJWS().decode_complete(token, options={"verify_signature": False})["payload"]
     except jwt.PyJWTError as fault:
         raise MalformedRecord("the checkpoint is malformed") from fault
-    return tuple(_read_heads(json.loads(payload)))
+    return tuple(read_heads(json.loads(payload)))
 
 
 def verify_checkpoints(
@@ -148,11 +148,14 @@ def verify_checkpoints(
 
     for row in rows:
         count += 1
+        if type(row.number) is not int:
+            find(0, "a checkpoint has no place: its number is not a number")
+            continue
         if row.number != expected_number:
             find(row.number, f"checkpoint {expected_number} is missing before this one")
         try:
-            payload = _check_signature(row, expected_keys)
-            heads = _check_payload(row, payload)
+            payload = _check_row(row, expected_keys)
+            heads = read_heads(payload)
         except (ValueError, RecursionError) as fault:
             find(row.number, f"the checkpoint does not verify: {fault}")
         else:
@@ -176,20 +179,33 @@ def _add_anchors(
         known.append(Anchor(sequence=head.sequence, hash=head.hash, source=f"checkpoint {number}"))
 
 
-def _check_signature(
-    row: StoredCheckpoint, expected_keys: Mapping[str, Ed25519PublicKey]
-) -> Mapping[str, object]:
+def _check_row(row: StoredCheckpoint, expected_keys: Mapping[str, Ed25519PublicKey]) -> Mapping[str, object]:
     if not isinstance(row.token, str):
         raise MalformedRecord("it is not stored as text")
     if checkpoint_hash(row.token) != row.hash:
         raise MalformedRecord("the text and its stored hash do not agree")
+    payload = verify_token(row.token, expected_keys)
+    if payload.get("number") != row.number:
+        raise MalformedRecord("column `number` is not what the checkpoint says")
+    # The type first: SQLite stores any value in any column, also a time that no calendar has.
+    if (
+        type(row.at_ms) is not int
+        or not 0 <= row.at_ms <= LAST_MS
+        or payload.get("at") != rfc3339_ms(row.at_ms)
+    ):
+        raise MalformedRecord("column `at_ms` is not what the checkpoint says")
+    return payload
+
+
+def verify_token(token: str, expected_keys: Mapping[str, Ed25519PublicKey]) -> Mapping[str, object]:
+    """The claims of a checkpoint, its signature and form checked. Raises `ValueError`, `RecursionError`."""
     try:
-        unverified_header = jwt.get_unverified_header(row.token)
+        unverified_header = jwt.get_unverified_header(token)
         kid = unverified_header.get("kid")
         key = expected_keys.get(kid) if isinstance(kid, str) else None
         if key is None:
             raise MalformedRecord(f"its key `{kid}` is not among the keys to check with")
-        verified = jwt.PyJWS().decode_complete(row.token, key, algorithms=["EdDSA"])
+        verified = jwt.PyJWS().decode_complete(token, key, algorithms=["EdDSA"])
     except jwt.PyJWTError as fault:
         raise MalformedRecord(f"{fault}".lower() or "the signature is wrong") from fault
     header = verified["header"]
@@ -198,22 +214,15 @@ def _check_signature(
     payload = json.loads(verified["payload"])
     if not isinstance(payload, dict):
         raise MalformedRecord("its payload is not an object")
+    if payload.get("schema") != CHECKPOINT_SCHEMA:
+        raise MalformedRecord("its schema version is unknown")
+    if "previous" not in payload:
+        raise MalformedRecord("it names no previous checkpoint")
     return payload
 
 
-def _check_payload(row: StoredCheckpoint, payload: Mapping[str, object]) -> list[LogHead]:
-    if payload.get("schema") != CHECKPOINT_SCHEMA:
-        raise MalformedRecord("its schema version is unknown")
-    if payload.get("number") != row.number:
-        raise MalformedRecord("column `number` is not what the checkpoint says")
-    if payload.get("at") != rfc3339_ms(row.at_ms):
-        raise MalformedRecord("column `at_ms` is not what the checkpoint says")
-    if "previous" not in payload:
-        raise MalformedRecord("it names no previous checkpoint")
-    return _read_heads(payload)
-
-
-def _read_heads(payload: object) -> list[LogHead]:
+def read_heads(payload: object) -> list[LogHead]:
+    """The heads that a checkpoint's claims name. Raises `MalformedRecord`."""
     named = payload.get("heads") if isinstance(payload, dict) else None
     if not isinstance(named, list) or not named:
         raise MalformedRecord("it names no heads")

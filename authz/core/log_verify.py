@@ -17,6 +17,11 @@ from authz.core.log_chain import (
     record_hash,
 )
 
+MAX_UNCOVERED_RECORDS = 4000
+MAX_UNCOVERED_MS = 60_000
+"""How far a log may go beyond its last checkpoint: a service writes one after 1000 records or 5 seconds,
+and before the first record after a restart. The rest is slack for batches and slow disks."""
+
 
 class FindingKind(StrEnum):
     """What is wrong with a log. The values are stable: `authz log verify --json` prints them."""
@@ -38,6 +43,10 @@ class FindingKind(StrEnum):
     """The stored head, a checkpoint or the expected HEAD names another hash or an older end."""
     CHECKPOINT_INVALID = "checkpoint_invalid"
     """A checkpoint's signature, form or place in the chain of checkpoints is wrong."""
+    CHECKPOINT_MISSING = "checkpoint_missing"
+    """Records are too old or too many to be without a checkpoint, or one that the anchor names is gone."""
+    ANCHOR_INVALID = "anchor_invalid"
+    """The anchor file's signature or form is wrong."""
     DATABASE_DAMAGED = "database_damaged"
     """The database's own integrity check failed."""
 
@@ -70,6 +79,12 @@ class ChainReport:
     sequence: int
     hash: str
     findings: tuple[Finding, ...]
+    uncovered: int = 0
+    """Records after the last one that an anchor names."""
+    uncovered_from: int = 0
+    """The sequence of the first of them."""
+    uncovered_ms: int = 0
+    """From the first of them to the last, by their own times of recording."""
 
 
 def verify_chain(writer: str, rows: Iterable[StoredRecord], *, anchors: Iterable[Anchor] = ()) -> ChainReport:
@@ -106,6 +121,21 @@ def check_log_head(report: ChainReport, head: Anchor | None) -> tuple[Finding, .
     return ()
 
 
+def check_coverage(report: ChainReport) -> tuple[Finding, ...]:
+    """A chain must not go on for long after its last checkpoint: then checkpoints were taken away.
+
+    By the records' own times and not by a clock, so that a log which nobody writes any more may end
+    uncovered, as a killed service leaves it. `report` must come from anchors of all checkpoints.
+    """
+    if report.uncovered <= MAX_UNCOVERED_RECORDS and report.uncovered_ms <= MAX_UNCOVERED_MS:
+        return ()
+    message = (
+        f"no checkpoint covers this record and those after it ({report.uncovered} in all, written over "
+        f"{report.uncovered_ms // 1000} seconds); a service writes one after seconds"
+    )
+    return (_head_finding(report, FindingKind.CHECKPOINT_MISSING, message, sequence=report.uncovered_from),)
+
+
 def _head_finding(
     report: ChainReport, kind: FindingKind, message: str, *, sequence: int | None = None
 ) -> Finding:
@@ -122,6 +152,11 @@ class _ChainWalk:
         self._anchors: dict[int, list[Anchor]] = {}
         for anchor in anchors:
             self._anchors.setdefault(anchor.sequence, []).append(anchor)
+        self._covered = max(self._anchors, default=0)
+        self._uncovered = 0
+        self._uncovered_from = 0
+        self._uncovered_since_ms: int | None = None
+        self._last_ms: int | None = None
         self._gaps: list[range] = []
         self._late: set[int] = set()
         self._records = 0
@@ -150,6 +185,8 @@ class _ChainWalk:
             if anchor.hash != row.hash:
                 message = f"{anchor.source} names another hash for this record"
                 self._find(row.sequence, FindingKind.HEAD_DISAGREES, message)
+        if row.sequence > self._covered:
+            self._take_uncovered(row)
         # Goes on from the stored hash, so that one changed record is one finding and not all the rest.
         self._last, self._previous, self._last_hash = row.sequence, row.hash, row.hash
 
@@ -167,7 +204,19 @@ class _ChainWalk:
             sequence=self._last,
             hash=self._last_hash,
             findings=tuple(self._findings),
+            uncovered=self._uncovered,
+            uncovered_from=self._uncovered_from,
+            uncovered_ms=(self._last_ms or 0) - (self._uncovered_since_ms or 0),
         )
+
+    def _take_uncovered(self, row: StoredRecord) -> None:
+        self._uncovered += 1
+        if self._uncovered == 1:
+            self._uncovered_from = row.sequence
+        if type(row.recorded_at_ms) is int:
+            self._last_ms = row.recorded_at_ms
+            if self._uncovered_since_ms is None:
+                self._uncovered_since_ms = row.recorded_at_ms
 
     def _take_late(self, sequence: int) -> None:
         if sequence not in self._late and any(sequence in gap for gap in self._gaps):
@@ -189,7 +238,7 @@ class _ChainWalk:
         try:
             record = parse_record(row.text)
             expected = expected_columns(record)
-        except (ValueError, RecursionError) as fault:
+        except (ValueError, RecursionError, OverflowError) as fault:
             self._find(row.sequence, FindingKind.MALFORMED, f"the text is not a record: {fault}")
             return None
         previous = record.get("previous")

@@ -92,13 +92,23 @@ def bundle_event(*, tenant: str, ruleset: Ruleset, now_ms: int) -> Event:
 
 
 def refusal_event(
-    *, caller: Caller, code: str, message: str, pointer: str | None, status: int, now_ms: int
+    *,
+    caller: Caller,
+    code: str,
+    message: str,
+    pointer: str | None,
+    status: int,
+    redactor: Redactor,
+    now_ms: int,
 ) -> Event:
-    """The record of a known caller's request that was refused before a decision (stages 0 and 1)."""
+    """The record of a known caller's request that was refused before a decision (stages 0 and 1).
+
+    Message and pointer name members as they were sent, and a secret can stand where a name should.
+    """
     body = {
         "code": code,
-        "message": message,
-        "pointer": pointer,
+        "message": redactor.text(message),
+        "pointer": redactor.pointer(parse_pointer(pointer)) if pointer is not None else None,
         "status": status,
         "caller": {"key_id": caller.key_id, "profile": caller.profile.name},
     }

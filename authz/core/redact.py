@@ -3,6 +3,10 @@
 A value is written in the clear only when its reviewed role says that it may be. Payloads,
 credentials, undeclared arguments and everything of an unknown tool are digests; the digest is keyed,
 so that guessing a short secret needs the key, and equal values can still be told to be equal.
+
+Of an unknown tool's call with more than `MAX_UNKNOWN_LEAVES` values the structure goes too: one digest
+of all arguments and the number of their leaves. Nobody reviewed what such a call may hold, and a digest
+for each of many thousand values would keep every other request waiting.
 """
 
 import re
@@ -18,23 +22,38 @@ CLEAR_ROLES: Final = frozenset(
     {Role.TARGET.value, Role.DESTINATION.value, Role.COMMAND.value, Role.AMOUNT.value, Role.OPTION.value}
 )
 MAX_CLEAR_LENGTH: Final = 2048
+MAX_UNKNOWN_LEAVES: Final = 256
+_MAX_URI_LENGTH: Final = 2 * MAX_CLEAR_LENGTH
 
 # Well-known shapes of credentials. A second net below the roles: a command line or a url may carry
 # a secret that nobody labelled.
 _BEGIN: Final = "-----BEGIN"
 _PRIVATE_KEY = re.compile(r"-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----")
+# Only whether there is one is asked. So every shape ends after a fixed number of characters, and the
+# search of a text costs a fixed amount at each of its places.
 _TOKEN = re.compile(
     r"""
-      \b(?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16,}
-    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,} | \bglpat-[A-Za-z0-9_-]{16,}
-    | \bxox[abeprs]-[A-Za-z0-9-]{10,} | \bAIza[A-Za-z0-9_-]{30,} | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
-    | \bazk_[A-Za-z0-9_-]{20,} | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{40,}
-    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
+    (?<!\w) (?:
+        (?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16}
+      | gh[pousr]_[A-Za-z0-9]{20} | github_pat_[A-Za-z0-9_]{20} | glpat-[A-Za-z0-9_-]{16}
+      | xox[abeprs]-[A-Za-z0-9-]{10} | AIza[A-Za-z0-9_-]{30} | (?:AKIA|ASIA)[A-Z0-9]{12}
+      | azk_[A-Za-z0-9_-]{20} | npm_[A-Za-z0-9]{30} | pypi-[A-Za-z0-9_-]{40}
+    )
+    """,
+    re.VERBOSE,
+)
+# A JWT's parts have no bound, and `-eyJ` may stand in a part many times. The lookbehind lets a search
+# begin only where a part does, and the atomic group tries only the first `eyJ` of that part: when it has
+# no dot where it needs one, neither has a later `eyJ` of the same part.
+_JWT = re.compile(
+    r"""
+    (?<![A-Za-z0-9_-]) (?>[A-Za-z0-9_-]*?(?<!\w)eyJ)
+    [A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.
     """,
     re.VERBOSE,
 )
 _LONG_RUN = re.compile(r"[A-Za-z0-9_-]{11}")
-"""Every shape of `_TOKEN` has one, and few other texts do."""
+"""Every shape of `_TOKEN` and `_JWT` has one, and few other texts do."""
 _AUTHORIZATION = re.compile(r"\b(?:bearer|basic)\s+[A-Za-z0-9+/_.=~-]{8,}", re.IGNORECASE)
 _ASSIGNED = re.compile(
     r"""
@@ -48,7 +67,7 @@ _ASSIGNED = re.compile(
 
 def looks_secret(text: str) -> bool:
     """Whether `text` holds something of a well-known shape. Cheap conditions stand before each search."""
-    if _LONG_RUN.search(text) and _TOKEN.search(text):
+    if _LONG_RUN.search(text) and (_TOKEN.search(text) or ("eyJ" in text and _JWT.search(text))):
         return True
     if (":" in text or "=" in text) and _ASSIGNED.search(text):
         return True
@@ -85,12 +104,18 @@ class Redactor:
 
     def uri(self, uri: str) -> str:
         """A uri whose query values are redacted where their name, or they themselves, look secret."""
-        base, mark, query = uri.partition("?")
-        if mark:
-            base += "?" + "&".join(self._query_part(part) for part in query.split("&"))
-        if looks_secret(unquote_plus(base.partition("?")[0])) or len(base) > 2 * MAX_CLEAR_LENGTH:
+        path, mark, query = uri.partition("?")
+        length = len(path)
+        parts = []
+        # Every part adds to the length, so one that is too long is known to be before all are redacted.
+        for part in query.split("&", _MAX_URI_LENGTH) if mark and length <= _MAX_URI_LENGTH else ():
+            parts.append(self._query_part(part))
+            length += 1 + len(parts[-1])
+            if length > _MAX_URI_LENGTH:
+                break
+        if length > _MAX_URI_LENGTH or looks_secret(unquote_plus(path)):
             return f"redacted:{self.digest_of(uri)['redacted']}"
-        return base
+        return path + mark + "&".join(parts)
 
     def _query_part(self, part: str) -> str:
         name, equals, value = part.partition("=")
@@ -98,7 +123,7 @@ class Redactor:
             value, name = name, ""
         plain = unquote_plus(value)
         if not value or not (
-            _SECRET_NAME.search(unquote_plus(name)) or looks_secret(plain) or len(plain) > 256
+            len(plain) > 256 or _SECRET_NAME.search(unquote_plus(name)) or looks_secret(plain)
         ):
             return part
         redacted = quote(self.digest_of(plain)["redacted"], safe=":-")
@@ -112,8 +137,11 @@ class Redactor:
     ) -> Any:
         """Arguments with every leaf that is not to be read in the log redacted.
 
-        `role_of` is `None` when the tool is unknown: then nothing is known to be harmless.
+        `role_of` is `None` when the tool is unknown: then nothing is known to be harmless, and of over
+        `MAX_UNKNOWN_LEAVES` leaves one digest is told instead: `{"redacted", "length", "leaves"}`.
         """
+        if role_of is None and (leaves := _leaf_count(arguments)) > MAX_UNKNOWN_LEAVES:
+            return {**self.digest_of(arguments), "leaves": leaves}
         return self._tree(arguments, (), role_of, secret)
 
     def _tree(
@@ -143,3 +171,18 @@ class Redactor:
         if len(name) > 256 or looks_secret(name):
             return str(self.digest_of(name)["redacted"])
         return name
+
+
+def _leaf_count(document: Any) -> int:
+    """How many scalars, empty arrays and empty objects `document` has."""
+    count = 0
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if value and isinstance(value, Mapping):
+            pending.extend(value.values())
+        elif value and isinstance(value, list):
+            pending.extend(value)
+        else:
+            count += 1
+    return count

@@ -2,8 +2,12 @@
 
 RFC 8259 text, restricted so that policy, approver and executor cannot read different values out of
 the same bytes (I-JSON, RFC 7493): duplicate names, NaN and Infinity, integer literals beyond
-±(2^53−1), numbers that overflow a double, lone surrogates, nesting over 64 and invalid UTF-8 are
-refused. The verdict is the fast pass's alone; `_Locator` only finds where the fault stands.
+±(2^53−1), numbers that overflow a double, lone surrogates, nesting over 64, over 10,000 values and
+invalid UTF-8 are refused. The verdict is the fast pass's alone; `_Locator` only finds where the fault
+stands.
+
+A parser on an event loop stops everybody while it runs, so what is done in Python is bounded by
+`MAX_VALUES`, and only what is done in C (the decoder, the patterns below) grows with the text.
 """
 
 import json
@@ -28,8 +32,23 @@ JsonValue = Any
 
 MAX_DEPTH: Final = 64
 MAX_SAFE_INTEGER: Final = 2**53 - 1
+MAX_VALUES: Final = 10_000
+"""Scalars, arrays and objects of one text; names of members are not counted."""
 
+# The token patterns read each character once: every quantifier is possessive, and nothing fails after it
+# has taken a character. A string without an end goes to the end of the text, because a pattern that
+# failed on it would be tried again at each quote inside.
+_BLANKS: Final = r"[ \t\n\r]*+"
+_WHOLE_STRING: Final = r'"[^"\\]*+(?:\\[\s\S]?+[^"\\]*+)*+"?+'
+_TOKEN: Final = rf'(?:[\[{{]|[^ \t\n\r:,\[\]{{}}"]++|{_WHOLE_STRING})'
+# A token with a colon after it is a name, and counts together with the value that it names.
+_COUNTED: Final = rf"{_TOKEN}{_BLANKS}(?::{_BLANKS}{_TOKEN}?+)?+"
+_UNCOUNTED: Final = r"[ \t\n\r:,\]}]*+"
+_TOO_MANY_VALUES = re.compile(rf"(?:{_UNCOUNTED}{_COUNTED}){{{MAX_VALUES}}}+{_UNCOUNTED}(?=[\s\S])")
+"""As many values as a text may have, up to where one more (or its name) begins."""
+_UP_TO_BRACKET = re.compile(rf'(?:[^"\[\]{{}}]++|{_WHOLE_STRING})*+[\[\]{{}}]')
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INFINITY: Final = float("inf")
 
 
@@ -92,8 +111,12 @@ def loads(data: bytes, *, max_bytes: int | None = None) -> JsonValue:
         raise MalformedInput(
             "the text is not valid UTF-8", code="input.invalid_utf8", line=line, column=column
         ) from None
-    # Nesting cannot exceed the number of opening brackets, so most texts need no scan.
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+    # Every value but the first stands after a comma or is the first of its container, and nesting
+    # cannot exceed the number of opening brackets: most texts need neither scan.
+    openings = data.count(b"[") + data.count(b"{")
+    if 1 + data.count(b",") + openings > MAX_VALUES:
+        _check_values(text)
+    if openings > MAX_DEPTH:
         _check_depth(text)
     try:
         value = _decoder.decode(text)
@@ -104,29 +127,35 @@ def loads(data: bytes, *, max_bytes: int | None = None) -> JsonValue:
     return value
 
 
+def _check_values(text: str) -> None:
+    """Refuse over `MAX_VALUES` values. Of a text that passes the decoder meets no more, JSON or not."""
+    if found := _TOO_MANY_VALUES.match(text):
+        line, column = _line_and_column(text[: found.end()])
+        raise MalformedInput(
+            f"the text has over {MAX_VALUES} values; send fewer, or bulk data as one string",
+            code="input.too_many_values",
+            line=line,
+            column=column,
+        )
+
+
 def _check_depth(text: str) -> None:
+    """Refuse nesting over `MAX_DEPTH`. One turn a bracket, and none after the root has ended."""
     depth = 0
-    in_string = False
-    index = 0
-    while index < len(text):
-        char = text[index]
-        if in_string:
-            if char == "\\":
-                index += 1
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
+    at = 0
+    while found := _UP_TO_BRACKET.match(text, at):
+        at = found.end()
+        if text[at - 1] in "[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                line, column = _line_and_column(text[:index])
-                raise MalformedInput(
-                    f"nesting is over {MAX_DEPTH} levels", code="input.too_deep", line=line, column=column
-                )
-        elif char in "]}":
+        else:
             depth -= 1
-        index += 1
+        if depth > MAX_DEPTH:
+            line, column = _line_and_column(text[: at - 1])
+            raise MalformedInput(
+                f"nesting is over {MAX_DEPTH} levels", code="input.too_deep", line=line, column=column
+            )
+        if depth <= 0:
+            return
 
 
 def _check_surrogates(value: JsonValue) -> None:
@@ -134,7 +163,7 @@ def _check_surrogates(value: JsonValue) -> None:
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            if any("\ud800" <= char <= "\udfff" for char in item):
+            if _SURROGATE.search(item):
                 raise _Flaw("input.lone_surrogate", "a string has a lone surrogate, which is no character")
         elif isinstance(item, list):
             pending.extend(item)
@@ -165,7 +194,7 @@ def escape_pointer(token: str) -> str:
 
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|-?Infinity|NaN")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"', re.DOTALL)
 _BLANK = re.compile(r"[ \t\n\r]*")
 _LITERAL = re.compile(r"true|false|null")
 
@@ -178,6 +207,7 @@ class _Locator:
     """Walks a text that was already refused, to name the first place of its fault and the pointer to it.
 
     Only what `code` names is a fault here: a text may have others, which the fast pass met later.
+    Every turn takes a value that `loads` has counted, and no turn looks back.
     """
 
     def __init__(self, text: str, code: str) -> None:
@@ -239,16 +269,17 @@ class _Locator:
         found = _STRING.match(self._text, self._at)
         if not found:
             raise _Stop
-        value = ""
+        value = found.group()[1:-1]
         try:
-            value = json.loads(found.group())
-            _check_surrogates(value)
+            if "\\" in value:
+                value = json.loads(found.group())
+                _check_surrogates(value)
         except _Flaw as flaw:
             self._stop_at(flaw.code)
         except ValueError:
             raise _Stop from None
         self._at = found.end()
-        return str(value)
+        return value
 
     def _members(self) -> None:
         self._at += 1

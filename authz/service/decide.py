@@ -1,5 +1,6 @@
 """Decides calls: stage 0's binding, facts for the core, and stage 10's commit (spec section 2)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,8 @@ from authz.model.decision import Decision, Effect, Stage
 from authz.model.operation import OperationRecord, OperationState, OperationWrite
 from authz.model.record import Committed, Conflict
 from authz.ports import Clock, CommitUnit, ExposureWrite, IdSource, Ledger, Observer
+
+logger = logging.getLogger("authz.service")
 
 MAX_ATTEMPTS: Final = 8
 """How often a decision is made again because its operation moved under it, before a 503."""
@@ -104,16 +107,31 @@ class DecisionService:
             "the operation kept changing while it was decided; send the call again", code="store.contended"
         )
 
-    async def decide_all(self, calls: Sequence[Call], caller: Caller) -> list[Answer]:
+    async def decide_all(self, calls: Sequence[Call], caller: Caller) -> list[Answer | AuthzError]:
         """Decide calls in order, each with its own record; a later one sees what earlier ones did.
 
-        Every subject is bound before the first call is decided, so that a refusal decides nothing.
+        Every subject is bound before the first call is decided, so that a refusal decides nothing. What
+        fails the first call is raised. Once one is decided its answer must go out, since its record and
+        its reservation stand: from there on a call that fails has its error for an answer.
         """
         for index, call in enumerate(calls):
             refused = check_subject(call, caller.profile)
             if refused is not None:
                 raise Forbidden(refused, code="subject.not_bound", pointer=f"/calls/{index}/subject")
-        return [await self.decide(call, caller) for call in calls]
+        answers: list[Answer | AuthzError] = []
+        for call in calls:
+            try:
+                answers.append(await self.decide(call, caller))
+            except AuthzError as error:
+                if not answers:
+                    raise
+                answers.append(error)
+            except Exception:
+                if not answers:
+                    raise
+                logger.exception("a call of a batch failed")
+                answers.append(AuthzError("internal error"))
+        return answers
 
     async def record_refusal(self, caller: Caller, error: AuthzError, status: int) -> None:
         """Record that a known caller's request was refused before a decision."""
@@ -125,6 +143,7 @@ class DecisionService:
                     message=error.message,
                     pointer=error.pointer,
                     status=status,
+                    redactor=self._redactor,
                     now_ms=self._clock.now_ms(),
                 )
             )

@@ -5,7 +5,7 @@ down every request.
 """
 
 import contextlib
-import hashlib
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,13 +15,19 @@ from typing import Any
 
 from sqlalchemy import ClauseElement, insert, select, update
 
+from authz.core import credentials
 from authz.errors import ConfigError, NotFound
 from authz.store.sqlite_connection import bind, open_database, open_read_only, unavailable
 from authz.store.tables import API_KEYS
 
-ROLES = frozenset({"decide", "issue", "approve", "policy", "audit"})
+ROLES = credentials.ROLES
+digest_api_key = credentials.digest_api_key
 KEY_PREFIX = "azk_"
 _SECRET_BYTES = 32
+_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+"""As the configuration allows."""
+_PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""As a bundle allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +53,6 @@ class CreatedApiKey:
 
     def __repr__(self) -> str:
         return f"CreatedApiKey(key_id={self.key_id!r}, secret=…)"
-
-
-def digest_api_key(secret: str) -> str:
-    """What the store knows a presented key by: SHA-256 as hex."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def create_api_key(
@@ -127,10 +128,18 @@ def replace_dev_key(
 
 
 def check_key(*, name: str, roles: frozenset[str], profile: str, tenant: str, dev: bool) -> None:
-    """Refuse (`ConfigError`) a key without a name, with no or unknown roles, or a dev key that approves."""
-    for word, value in (("name", name), ("profile", profile), ("tenant", tenant)):
-        if not value or not value.isprintable():
-            raise ConfigError(f"the {word} of a key must be printable text that is not empty")
+    """Refuse (`ConfigError`) malformed names, no or unknown roles, or a dev key that approves.
+
+    Whether the tenant and its profile exist is not known here: bundles come and go without the store.
+    """
+    if not name or not name.isprintable():
+        raise ConfigError("the name of a key must be printable text that is not empty")
+    if _TENANT.fullmatch(tenant) is None:
+        raise ConfigError("a tenant is 1 to 63 of `a-z`, `0-9` and `-`, and starts with no `-`")
+    if _PROFILE.fullmatch(profile) is None:
+        raise ConfigError(
+            "a profile is 1 to 64 of letters, digits, `.`, `_` and `-`, and starts with a letter or digit"
+        )
     if not roles:
         raise ConfigError("a key needs at least one role")
     if unknown := sorted(roles - ROLES):
@@ -152,6 +161,7 @@ def list_api_keys(database: Path, *, tenant: str | None = None) -> Sequence[ApiK
 def revoke_api_key(database: Path, key_id: str, *, now_ms: int, tenant: str | None = None) -> None:
     """Revoke a key; revoking it again changes nothing. Raises `NotFound`, `StoreUnavailable`.
 
+    A database that is not there is not made: it would only hide that the path is wrong.
     Running servers notice within one second.
     """
     known = select(API_KEYS.c.key_id).where(API_KEYS.c.key_id == key_id)
@@ -163,7 +173,7 @@ def revoke_api_key(database: Path, key_id: str, *, now_ms: int, tenant: str | No
         .where(API_KEYS.c.revoked_at_ms.is_(None))
         .values(revoked_at_ms=now_ms)
     )
-    with _opened(open_database(database)) as connection:
+    with _opened(open_database(database, must_exist=True)) as connection:
         if _run(connection, known).fetchone() is None:
             raise NotFound(f"there is no key `{key_id}`; `authz keys list` shows them")
         _run(connection, revoke)

@@ -6,9 +6,9 @@ the next record is written, so a failed commit can neither leave a gap nor fork 
 """
 
 import contextlib
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from authz.core.log_chain import check_record_hash, encode_rules, frame_record, genesis_hash, record_hash
 from authz.core.log_checkpoint import (
@@ -26,45 +26,10 @@ from authz.model.operation import OperationWrite
 from authz.model.record import Committed, Conflict
 from authz.ports import Clock, CommitUnit
 from authz.store.statements import Statements
+from authz.store.write_connection import SqlValue, WriteConnection
 
-SqlValue = str | int | None
-SqlRow = tuple[SqlValue, ...]
-
-
-class WriteConnection(Protocol):
-    """The little that a commit needs of a database. Every method raises `StoreUnavailable` on failure."""
-
-    def begin(self) -> None:
-        """Start a transaction that no other writer can interleave with."""
-        ...
-
-    def commit(self) -> None:
-        """Make the transaction durable. When this returns, losing power loses nothing of it."""
-        ...
-
-    def rollback(self) -> None:
-        """Leave no transaction open, whatever state the connection is in. Does not raise."""
-        ...
-
-    def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
-        """Run one statement; the number of rows that it wrote."""
-        ...
-
-    def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of `rows`."""
-        ...
-
-    def fetch_one(self, sql: str, parameters: Sequence[SqlValue] = ()) -> SqlRow | None:
-        """The first row."""
-        ...
-
-    def fetch_all(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[SqlRow]:
-        """All rows."""
-        ...
-
-    def close(self) -> None:
-        """Release the connection."""
-        ...
+_BALLAST = "ballast"
+"""The row of `store_meta` that a probe writes. One that a crash left is replaced by the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +48,7 @@ class WrittenCheckpoint:
     number: int
     head: str
     hash: str
+    token: str
 
 
 class CommitEngine:
@@ -140,10 +106,19 @@ class CommitEngine:
         self._tail = Tail(sequence=tail.sequence, hash=tail.hash, checkpointed=tail.sequence)
         return written
 
-    def probe(self) -> None:
-        """Commit a write that changes nothing. Raises `StoreUnavailable` when a record could not be."""
+    def probe(self, size_bytes: int) -> None:
+        """Commit a row of `size_bytes` and take it away again. Raises `StoreUnavailable`.
+
+        A write that changes one page may fit where no record does, and one that is rolled back may never
+        reach the disk; so this one is as large as a record and is committed.
+        """
+        # Random, so that no file system can store it in less.
+        ballast = secrets.token_hex(size_bytes // 2)
         with self._transaction() as tail:
             self._move_head(tail, tail.sequence, tail.hash)
+            self._connection.execute(self._sql.write_ballast, (_BALLAST, ballast))
+        with self._transaction():
+            self._connection.execute(self._sql.remove_ballast, (_BALLAST,))
 
     def close(self) -> None:
         """Release the connection. The engine cannot be used afterwards."""
@@ -279,7 +254,7 @@ class CommitEngine:
         token = signer.sign({"typ": CHECKPOINT_TYPE}, payload)
         token_hash = checkpoint_hash(token)
         self._connection.execute(self._sql.insert_checkpoint, (number, at_ms, token, token_hash))
-        return WrittenCheckpoint(number=number, head=format_head(heads), hash=token_hash)
+        return WrittenCheckpoint(number=number, head=format_head(heads), hash=token_hash, token=token)
 
 
 def event_row(

@@ -17,12 +17,15 @@ from authz.core.log_checkpoint import Signer
 from authz.errors import StoreUnavailable
 from authz.model.record import Committed, Conflict
 from authz.ports import CommitUnit
-from authz.store.commit_engine import CommitEngine
+from authz.store.commit_engine import CommitEngine, WrittenCheckpoint
 
 Outcome = Committed | Conflict | StoreUnavailable
 
 _log = logging.getLogger("authz.log")
 _LAST_INTEGER = 2**63 - 1
+_PROBE_BYTES = 64 * 1024
+"""More pages than a usual record and the indexes over it need."""
+_MAX_PROBE_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +56,18 @@ class GroupCommitter:
         limits: CommitLimits,
         *,
         after_batch: Callable[[int], None] = lambda records: None,
+        after_checkpoint: Callable[[WrittenCheckpoint], None] = lambda written: None,
     ) -> None:
-        """`engine` must be loaded. `after_batch` is told how many units each transaction took."""
+        """`engine` must be loaded. `after_batch` is told how many units each transaction took.
+
+        `after_checkpoint` is told of each checkpoint once it is durable, and must not raise.
+        """
         self._engine = engine
         self._signer = signer
         self._limits = limits
         self._after_batch = after_batch
+        self._after_checkpoint = after_checkpoint
+        self._failed_bytes: int | None = None
         self._waiting: deque[_Waiting] = deque()
         self._probes: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]] = []
         self._condition = threading.Condition()
@@ -87,7 +96,10 @@ class GroupCommitter:
             self._condition.notify()
 
     async def is_ready(self) -> bool:
-        """Whether a record could be committed now, found out by committing a write that changes nothing."""
+        """Whether a record could be committed now, found out by committing as much and removing it.
+
+        After a failed batch this must succeed with the size of that batch, or a real batch must.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         with self._condition:
@@ -96,6 +108,11 @@ class GroupCommitter:
             self._probes.append((loop, future))
             self._condition.notify()
         return await future
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last batch failed, and nothing has shown since that the store takes records."""
+        return self._failed_bytes is not None
 
     @property
     def is_closed(self) -> bool:
@@ -113,6 +130,9 @@ class GroupCommitter:
     def _run(self) -> None:
         batch: list[_Waiting] = []
         try:
+            # What a killed process left uncovered is covered before anything new is recorded, so that
+            # old records without a checkpoint mean that a checkpoint was taken away.
+            self._checkpoint()
             while True:
                 batch = self._take()
                 if batch:
@@ -160,6 +180,9 @@ class GroupCommitter:
         except StoreUnavailable as fault:
             _log.error("the store did not take a batch", exc_info=fault, extra={"units": len(batch)})
             outcomes = [StoreUnavailable(fault.message, code=fault.code) for _ in batch]
+            self._failed_bytes = sum(len(waiting.unit.event.body) for waiting in batch)
+        else:
+            self._failed_bytes = None
         _resolve(batch, outcomes)
         self._after_batch(len(batch))
 
@@ -168,12 +191,14 @@ class GroupCommitter:
             probes, self._probes = self._probes, []
         if not probes:
             return
+        size_bytes = min(_PROBE_BYTES + (self._failed_bytes or 0), _MAX_PROBE_BYTES)
         try:
-            self._engine.probe()
+            self._engine.probe(size_bytes)
         except StoreUnavailable as fault:
             _log.warning("the store does not take records", exc_info=fault)
             _resolve_probes(probes, is_ready=False)
         else:
+            self._failed_bytes = None
             _resolve_probes(probes, is_ready=True)
 
     def _seconds_to_checkpoint(self) -> float | None:
@@ -197,6 +222,7 @@ class GroupCommitter:
             _log.error("a log checkpoint could not be written", exc_info=True)
             return
         if written is not None:
+            self._after_checkpoint(written)
             fields = {"head": written.head, "checkpoint": written.number, "checkpoint_hash": written.hash}
             _log.info("log checkpoint %d, HEAD %s", written.number, written.head, extra=fields)
 

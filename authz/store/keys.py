@@ -78,6 +78,7 @@ class ServiceKeys:
         descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, 0o600)  # whatever the umask took away, the owner needs
                 file.write(self._serialize())
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,5 +1,6 @@
 """Reading the whole log in one snapshot, also beside a running server, and verifying it."""
 
+import itertools
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,16 +11,26 @@ from typing import Any, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sqlalchemy import Select, select
 
+from authz.core.log_anchor import AnchorReport, verify_anchor
 from authz.core.log_chain import StoredRecord
 from authz.core.log_checkpoint import LogHead, StoredCheckpoint, check_expected_head, verify_checkpoints
-from authz.core.log_verify import Anchor, ChainReport, Finding, FindingKind, check_log_head, verify_chain
-from authz.store.commit_engine import SqlValue
+from authz.core.log_verify import (
+    Anchor,
+    ChainReport,
+    Finding,
+    FindingKind,
+    check_coverage,
+    check_log_head,
+    verify_chain,
+)
 from authz.store.sqlite_connection import bind, open_read_only, unavailable
 from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS
+from authz.store.write_connection import SqlValue
 
 _RECORD_FIELDS = tuple(field.name for field in fields(StoredRecord))
 _CHECKPOINT_FIELDS = tuple(field.name for field in fields(StoredCheckpoint))
 _MAX_DAMAGES = 20
+_LAST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,24 +67,22 @@ class LogSnapshot:
         rows = self._rows_of(f"PRAGMA integrity_check({_MAX_DAMAGES})", ())
         return [str(row[0]) for row in rows if row[0] != "ok"]
 
-    def writers(self) -> list[str]:
-        """Every writer of a record or a head."""
-        rows = list(self._rows(select(EVENTS.c.writer).distinct()))
-        rows += self._rows(select(LOG_HEADS.c.writer))
-        return sorted({str(row[0]) for row in rows})
+    def chains(self) -> Iterator[tuple[str, Iterator[StoredRecord]]]:
+        """Every writer of a record with its records by sequence; use them up before the next.
 
-    def records(self, writer: str) -> Iterator[StoredRecord]:
-        """One writer's records by their sequence."""
+        In one pass, and not by asking for each writer's: a changed name may be none that SQLite takes.
+        """
         columns = [EVENTS.c[name] for name in _RECORD_FIELDS]
-        statement = select(*columns).where(EVENTS.c.writer == writer).order_by(EVENTS.c.sequence)
-        for row in self._rows(statement):
-            yield StoredRecord(**dict(zip(_RECORD_FIELDS, row, strict=True)))
+        rows = self._rows(select(*columns).order_by(EVENTS.c.writer, EVENTS.c.sequence))
+        records = (StoredRecord(**dict(zip(_RECORD_FIELDS, row, strict=True))) for row in rows)
+        for writer, of_writer in itertools.groupby(records, key=lambda record: record.writer):
+            yield _as_name(writer), of_writer
 
     def stored_heads(self) -> dict[str, Anchor]:
         """The heads that were written together with the records, by writer."""
         rows = self._rows(select(LOG_HEADS.c.writer, LOG_HEADS.c.sequence, LOG_HEADS.c.hash))
         return {
-            writer: Anchor(sequence=sequence, hash=head_hash, source="the stored head")
+            _as_name(writer): Anchor(sequence=sequence, hash=head_hash, source="the stored head")
             for writer, sequence, head_hash in rows
         }
 
@@ -87,8 +96,16 @@ class LogSnapshot:
         """Whether there is anything to check with a key."""
         return next(self._rows(select(LOG_CHECKPOINTS.c.number).limit(1)), None) is not None
 
+    def find_checkpoint_hash(self, number: int) -> str | None:
+        """The stored hash of one checkpoint."""
+        statement = select(LOG_CHECKPOINTS.c.hash).where(LOG_CHECKPOINTS.c.number == number)
+        row = next(self._rows(statement), None)
+        return None if row is None else str(row[0])
+
     def find_hash(self, writer: str, sequence: int) -> str | None:
         """The stored hash of one record."""
+        if sequence > _LAST_INTEGER:
+            return None  # SQLite would not even take the question
         at = (EVENTS.c.writer == writer, EVENTS.c.sequence == sequence)
         row = next(self._rows(select(EVENTS.c.hash).where(*at)), None)
         return None if row is None else str(row[0])
@@ -119,31 +136,57 @@ def verify_log(
     snapshot: LogSnapshot,
     expected_keys: Mapping[str, Ed25519PublicKey],
     expected_head: Iterable[LogHead] = (),
+    *,
+    anchor: str | None = None,
 ) -> LogReport:
-    """Verify every chain, the stored heads, the checkpoints (keys by thumbprint) and an expected HEAD."""
+    """Verify every chain, the stored heads, the checkpoints (keys by thumbprint) and an expected HEAD.
+
+    `anchor` is what the anchor file held before the snapshot was taken, `None` where there is none.
+    """
     kind = FindingKind.DATABASE_DAMAGED
     damages = snapshot.find_damage()
     findings = [Finding(writer="", sequence=0, kind=kind, message=damage) for damage in damages]
     checkpoints = verify_checkpoints(snapshot.checkpoints(), expected_keys)
     findings += checkpoints.findings
+    anchored = AnchorReport(anchors={}, findings=())
+    if anchor is not None:
+        anchored = verify_anchor(anchor, expected_keys, snapshot.find_checkpoint_hash)
+    findings += anchored.findings
     stored_heads = snapshot.stored_heads()
-    chains: list[ChainReport] = []
-    for writer in sorted({*snapshot.writers(), *checkpoints.anchors}):
-        anchors = checkpoints.anchors.get(writer, ())
-        chain = verify_chain(writer, snapshot.records(writer), anchors=anchors)
-        findings += (*chain.findings, *check_log_head(chain, stored_heads.get(writer)))
-        chains.append(chain)
+    chains: dict[str, ChainReport] = {}
+
+    def verify(writer: str, records: Iterable[StoredRecord]) -> None:
+        anchors = [*checkpoints.anchors.get(writer, ())]
+        extra = anchored.anchors.get(writer)
+        # Usually it is the last checkpoint, and one fault need not be told twice.
+        if extra is not None and (extra.sequence, extra.hash) not in {(a.sequence, a.hash) for a in anchors}:
+            anchors.append(extra)
+        chain = chains[writer] = verify_chain(writer, records, anchors=anchors)
+        findings.extend(chain.findings)
+        findings.extend(check_coverage(chain))
+        findings.extend(check_log_head(chain, stored_heads.get(writer)))
+
+    for writer, records in snapshot.chains():
+        verify(writer, records)
+    # Whoever is only named, by a head or a checkpoint, has lost all its records.
+    for writer in sorted({*stored_heads, *checkpoints.anchors, *anchored.anchors} - chains.keys()):
+        verify(writer, ())
     findings += check_expected_head(expected_head, snapshot.find_hash)
     return LogReport(
-        records=sum(chain.records for chain in chains),
+        records=sum(chain.records for chain in chains.values()),
         checkpoints=checkpoints.checkpoints,
         checkpointed=sum(anchors[-1].sequence for anchors in checkpoints.anchors.values()),
-        heads=read_heads(chains),
+        heads=read_heads(chains.values()),
         findings=tuple(findings),
     )
 
 
-def read_heads(chains: Sequence[ChainReport]) -> tuple[LogHead, ...]:
+def _as_name(writer: object) -> str:
+    """A writer's name as it was read, also where somebody stored no text in its place."""
+    return writer if isinstance(writer, str) else ascii(writer)
+
+
+def read_heads(chains: Iterable[ChainReport]) -> tuple[LogHead, ...]:
     """Where chains end, without those that hold nothing."""
     return tuple(
         LogHead(writer=chain.writer, sequence=chain.sequence, hash=chain.hash)

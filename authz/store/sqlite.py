@@ -14,14 +14,16 @@ from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord
 from authz.model.record import Committed, Conflict, EventQuery, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential, ExposureWrite
+from authz.store.anchor_file import AnchorFile
 from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
-from authz.store.commit_engine import CommitEngine, WriteConnection
+from authz.store.commit_engine import CommitEngine
 from authz.store.credential_cache import CredentialCache
 from authz.store.exposure_cache import ExposureCache
 from authz.store.group_commit import CommitLimits, GroupCommitter
-from authz.store.sqlite_connection import STATEMENTS, ProcessLock, SqliteWriteConnection
+from authz.store.sqlite_connection import STATEMENTS, ProcessLock, SqliteWriteConnection, make_private
 from authz.store.sqlite_reads import SqliteReader
-from authz.store.wal_checkpointer import WalCheckpointer
+from authz.store.wal_checkpointer import WalCheckpointer, empty_wal
+from authz.store.write_connection import WriteConnection
 
 DEFAULT_LIMITS = CommitLimits()
 _READY_CACHE_SECONDS = 1.0
@@ -51,6 +53,8 @@ class SqliteLedger:
         with contextlib.ExitStack() as stack:
             lock = ProcessLock(path)
             stack.callback(lock.release)
+            make_private(path)
+            stack.callback(empty_wal, path)
             connection = wrap_connection(SqliteWriteConnection(path, busy_timeout_ms=busy_timeout_ms))
             stack.callback(connection.close)
             # Two readers: a long search must not make a decision's look-ups wait.
@@ -60,8 +64,12 @@ class SqliteLedger:
             """Id of this database as a writer of the log."""
             engine = CommitEngine(connection, STATEMENTS, writer=self.writer, clock=clock)
             engine.load()
+            anchor = AnchorFile(path)
+            anchor.check_continued(self._reader.find_checkpoint_hash)
             wal = stack.enter_context(contextlib.closing(WalCheckpointer(path)))
-            self._committer = GroupCommitter(engine, signer, limits, after_batch=wal.count)
+            self._committer = GroupCommitter(
+                engine, signer, limits, after_batch=wal.count, after_checkpoint=anchor.keep
+            )
             stack.callback(self._committer.close)
             # Closed last to first: the committer drains before anything that it needs goes away.
             self._resources = stack.pop_all()
@@ -81,8 +89,9 @@ class SqliteLedger:
         """Open or create the database at `path` and take over as its writer.
 
         Blocks for some milliseconds. Raises `StoreUnavailable` (`store.locked` when another process
-        writes it) and `LogCorrupt` when the end of the log does not verify. `wrap_connection` lets a
-        caller observe the writer's connection.
+        writes it) and `LogCorrupt` when the end of the log does not verify or the anchor file names a
+        checkpoint that the log does not have. Database files are made private to this user.
+        `wrap_connection` lets a caller observe the writer's connection.
         """
         return cls(
             path,
@@ -124,7 +133,9 @@ class SqliteLedger:
         now = self._monotonic()
         if self._committer.is_closed:
             return False
-        if self._readiness is None or now >= self._readiness[1]:
+        # A failed batch ends what was remembered: until it, the store looked ready.
+        was_ready, until = self._readiness or (True, now)
+        if now >= until or (was_ready and self._committer.is_failing):
             try:
                 async with asyncio.timeout(_READY_TIMEOUT_SECONDS):
                     is_ready = await self._committer.is_ready()
@@ -132,7 +143,8 @@ class SqliteLedger:
             except (StoreUnavailable, TimeoutError):
                 is_ready = False
             self._readiness = (is_ready, now + _READY_CACHE_SECONDS)
-        return self._readiness[0]
+            return is_ready
+        return was_ready
 
     async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""

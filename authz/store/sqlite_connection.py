@@ -4,6 +4,7 @@ import fcntl
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from authz.errors import StoreUnavailable
-from authz.store.commit_engine import SqlRow, SqlValue
 from authz.store.statements import compile_statements
 from authz.store.tables import METADATA, SCHEMA_VERSION
+from authz.store.write_connection import SqlRow, SqlValue
 
 DIALECT = sqlite_dialect.dialect(paramstyle="qmark")
 STATEMENTS = compile_statements(DIALECT)
@@ -39,18 +40,25 @@ def unavailable(fault: sqlite3.Error, doing: str) -> StoreUnavailable:
     return StoreUnavailable(f"the database failed at {doing} (`{name}`)")
 
 
-def open_database(path: Path, *, busy_timeout_ms: int = 5000) -> sqlite3.Connection:
+def open_database(path: Path, *, busy_timeout_ms: int = 5000, must_exist: bool = False) -> sqlite3.Connection:
     """A read-write connection; creates file (0600), directory (0700) and schema where absent.
 
-    Raises `StoreUnavailable` when the database cannot be opened, belongs to another version
+    With `must_exist` nothing is created, and a database that is absent is one that cannot be
+    opened. Raises `StoreUnavailable` when the database cannot be opened, belongs to another version
     (`store.schema`), or does not take the settings on which durability rests.
     """
     try:
-        _create_file(path)
+        if must_exist:
+            check_exists(path)
+        else:
+            _create_file(path)
         connection = connect(f"{path.absolute().as_uri()}?mode=rw", busy_timeout_ms)
         try:
             _set_pragmas(connection)
-            _create_schema(connection)
+            if must_exist:
+                _check_version(connection)
+            else:
+                _create_schema(connection)
         except BaseException:
             connection.close()
             raise
@@ -62,22 +70,77 @@ def open_database(path: Path, *, busy_timeout_ms: int = 5000) -> sqlite3.Connect
 
 
 def open_read_only(path: Path, *, busy_timeout_ms: int = 5000) -> sqlite3.Connection:
-    """A connection that cannot write, to a database that exists. Raises `StoreUnavailable`."""
-    if not path.is_file():
-        raise StoreUnavailable(f"there is no database at `{path}`")
+    """A connection that cannot write, to a database that exists. Raises `StoreUnavailable`.
+
+    Also where nothing may be written: SQLite wants to make a `-shm` file beside the database, and does
+    without only when told that nobody else writes. That is certain enough where no write-ahead log is.
+    """
+    check_exists(path)
+    uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        connection = connect(f"{path.absolute().as_uri()}?mode=ro", busy_timeout_ms)
-        try:
-            connection.execute("PRAGMA query_only = ON")
-            version = connection.execute(_SELECT_META, ("schema_version",)).fetchone()
-            if version != (SCHEMA_VERSION,):
-                raise _wrong_version(version)
-        except BaseException:
-            connection.close()
-            raise
+        return _opened_read_only(uri, busy_timeout_ms)
+    except sqlite3.OperationalError as fault:
+        if not _is_for_want_of_writing(fault):
+            raise unavailable(fault, "opening it") from fault
+        if _has_wal(path):
+            raise StoreUnavailable(
+                f"the newest records are in `{path.name}-wal`, which cannot be read in a directory where "
+                "nothing may be written; copy both files to one where you may write"
+            ) from fault
     except sqlite3.Error as fault:
         raise unavailable(fault, "opening it") from fault
+    try:
+        return _opened_read_only(f"{uri}&immutable=1", busy_timeout_ms)
+    except sqlite3.Error as fault:
+        raise unavailable(fault, "opening it") from fault
+
+
+def _opened_read_only(uri: str, busy_timeout_ms: int) -> sqlite3.Connection:
+    connection = connect(uri, busy_timeout_ms)
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        _check_version(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _is_for_want_of_writing(fault: sqlite3.OperationalError) -> bool:
+    # The low byte is the primary code; the others say which file it was.
+    return fault.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def _has_wal(path: Path) -> bool:
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def check_exists(path: Path) -> None:
+    """Refuse (`StoreUnavailable`) a path where no database is."""
+    if not path.is_file():
+        raise StoreUnavailable(f"there is no database at `{path}`")
+
+
+def make_private(path: Path) -> None:
+    """Give the database files to their owner alone, where they exist. Raises `StoreUnavailable`.
+
+    Files that this program makes are private from the start; a restored backup may not be, and its
+    `-wal` and `-shm` files would be made with the same mode.
+    """
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), Path(f"{path}.lock")):
+        try:
+            if stat.S_IMODE(name.stat().st_mode) != 0o600:
+                name.chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError as fault:
+            message = f"`{name}` is not private to this user and cannot be made so: {fault.strerror}"
+            raise StoreUnavailable(message) from fault
 
 
 def read_writer(connection: sqlite3.Connection) -> str:
@@ -104,6 +167,8 @@ def _create_file(path: Path) -> None:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return
+    # Whatever the umask took away, the owner needs.
+    os.fchmod(descriptor, 0o600)
     os.close(descriptor)
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -152,9 +217,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
                 )
         for meta, value in (("schema_version", SCHEMA_VERSION), ("writer", secrets.token_hex(6))):
             connection.execute("INSERT INTO store_meta VALUES (?, ?) ON CONFLICT DO NOTHING", (meta, value))
-        found = connection.execute(_SELECT_META, ("schema_version",)).fetchone()
-        if found != (SCHEMA_VERSION,):
-            raise _wrong_version(found)
+        _check_version(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -162,10 +225,12 @@ def _create_schema(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _wrong_version(found: tuple[str] | None) -> StoreUnavailable:
-    has = "none" if found is None else f"`{found[0]}`"
-    message = f"the database's schema version is {has}, this program needs `{SCHEMA_VERSION}`"
-    return StoreUnavailable(message, code="store.schema")
+def _check_version(connection: sqlite3.Connection) -> None:
+    found = connection.execute(_SELECT_META, ("schema_version",)).fetchone()
+    if found != (SCHEMA_VERSION,):
+        has = "none" if found is None else f"`{found[0]}`"
+        message = f"the database's schema version is {has}, this program needs `{SCHEMA_VERSION}`"
+        raise StoreUnavailable(message, code="store.schema")
 
 
 class ProcessLock:

@@ -17,9 +17,9 @@ from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord, OperationState
 from authz.model.record import EventQuery, EventType, StoredEvent
 from authz.ports import Credential
-from authz.store.commit_engine import SqlValue
 from authz.store.sqlite_connection import DIALECT, bind, open_read_only, read_writer, unavailable
-from authz.store.tables import API_KEYS, EVENTS, OPERATIONS, SESSION_EXPOSURE
+from authz.store.tables import API_KEYS, EVENTS, LOG_CHECKPOINTS, OPERATIONS, SESSION_EXPOSURE
+from authz.store.write_connection import SqlValue
 
 MAX_SEARCH_LIMIT = 1000
 """Records that one search returns at most, whatever it asks for."""
@@ -60,6 +60,9 @@ _FIND_CREDENTIAL = _compiled(
     )
     .where(API_KEYS.c.key_digest == bindparam("key_digest"))
     .where(API_KEYS.c.revoked_at_ms.is_(None))
+)
+_FIND_CHECKPOINT = _compiled(
+    select(LOG_CHECKPOINTS.c.hash).where(LOG_CHECKPOINTS.c.number == bindparam("number"))
 )
 
 
@@ -109,6 +112,10 @@ class SqliteReader:
             profile=profile,
             dev=bool(dev),
         )
+
+    def find_checkpoint_hash(self, number: int) -> str | None:
+        rows = self._fetch(_FIND_CHECKPOINT, (number,))
+        return str(rows[0][0]) if rows else None
 
     def search(self, query: EventQuery) -> list[StoredEvent]:
         return self._fetch_events(build_search(query))

@@ -8,10 +8,10 @@ cost more than the database. Every dialect must take parameters by position, in 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ClauseElement, Dialect, bindparam, insert, select, update
+from sqlalchemy import ClauseElement, Dialect, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS, OPERATIONS, SESSION_EXPOSURE
+from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS, OPERATIONS, SESSION_EXPOSURE, STORE_META
 
 EVENT_COLUMNS = tuple(EVENTS.columns.keys())
 OPERATION_COLUMNS = tuple(OPERATIONS.columns.keys())
@@ -45,6 +45,10 @@ class Statements:
     """-> number, hash, token of the newest checkpoint."""
     insert_checkpoint: str
     """number, at_ms, token, hash."""
+    write_ballast: str
+    """name, value; replaces the value when the name is there."""
+    remove_ballast: str
+    """name."""
 
 
 def compile_statements(dialect: Dialect) -> Statements:
@@ -70,6 +74,10 @@ def compile_statements(dialect: Dialect) -> Statements:
     last = select(events.sequence).where(events.writer == bindparam("writer"))
     newest = select(checkpoints.number, checkpoints.hash, checkpoints.token)
 
+    meta = insert_new(STORE_META)
+    write_ballast = meta.on_conflict_do_update(index_elements=["name"], set_={"value": meta.excluded.value})
+    remove_ballast = delete(STORE_META).where(STORE_META.c.name == bindparam("at_name"))
+
     def build(statement: ClauseElement, *order: str) -> str:
         return _compile(statement, dialect, order)
 
@@ -90,6 +98,8 @@ def compile_statements(dialect: Dialect) -> Statements:
         ),
         select_checkpoint=build(newest.order_by(checkpoints.number.desc())),
         insert_checkpoint=build(insert(LOG_CHECKPOINTS), *LOG_CHECKPOINTS.columns.keys()),
+        write_ballast=build(write_ballast, "name", "value"),
+        remove_ballast=build(remove_ballast, "at_name"),
     )
 
 

@@ -86,7 +86,7 @@ async def test_a_credential_speaks_only_for_its_own_subjects(tmp_path: Path) -> 
             response = await service.client.post("/tools/visible", json=visible, headers=headers)
             assert (response.status_code, response.json()["code"]) == (403, "subject.not_bound")
         records = await service.records()
-        assert [record["type"] for record in records] == ["request.refused"] * 3
+        assert [record["type"] for record in records] == ["request.refused"] * 6
         assert {record["code"] for record in records} == {"subject.not_bound"}
 
 

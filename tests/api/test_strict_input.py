@@ -35,9 +35,9 @@ async def test_text_that_is_not_strict_json(
         assert problem.get("pointer") == pointer
         assert problem["line"] == 1
         assert problem["column"] >= 1
-    # Two of the three are decision routes; a refusal there is recorded, since the caller is known.
+    # Every refusal is recorded, since the caller is known.
     records = await service.records()
-    assert [(record["type"], record["code"]) for record in records] == [("request.refused", code)] * 2
+    assert [(record["type"], record["code"]) for record in records] == [("request.refused", code)] * 3
     assert records[0]["caller"]["profile"] == "runtime"
 
 

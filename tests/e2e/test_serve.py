@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from authz.app import running
+from authz.config import Config
 from tests.support.bundles import write_bundle
 from tests.support.server import RunningServer
 
@@ -122,16 +124,11 @@ def test_a_faulty_configuration_is_named(
 def test_two_services_do_not_share_one_database(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path / "bundle")
     with RunningServer(bundle=bundle, data_dir=tmp_path / "var"):
-        ended = _serve(
-            "--dev",
-            "--policies",
-            str(bundle),
-            "--data-dir",
-            str(tmp_path / "var"),
-            "--port",
-            "1",
-            cwd=tmp_path,
-        )
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            free = probe.getsockname()[1]
+        places = ("--policies", str(bundle), "--data-dir", str(tmp_path / "var"))
+        ended = _serve("--dev", *places, "--port", str(free), cwd=tmp_path)
     assert ended.returncode == 2
     assert "another process" in ended.stderr
 
@@ -145,6 +142,37 @@ def test_a_taken_port_is_said_plainly(tmp_path: Path) -> None:
         ended = _serve("--dev", "--policies", str(bundle), "--port", str(port), cwd=tmp_path)
     assert ended.returncode == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
+    assert not (tmp_path / "var").exists(), "a service that does not start leaves nothing behind"
+
+
+@pytest.mark.parametrize("place", ["a-file", "/proc/authz"])
+def test_a_data_directory_that_cannot_be_is_said_plainly(tmp_path: Path, place: str) -> None:
+    (tmp_path / "a-file").write_text("")
+    bundle = write_bundle(tmp_path / "bundle")
+    ended = _serve("--dev", "--policies", str(bundle), "--data-dir", place, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert f"the data directory `{place}` cannot be made" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_dev_says_that_it_does_not_listen_where_it_was_told(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle")
+    server = RunningServer(bundle=bundle, data_dir=tmp_path / "var", env={"AUTHZ_HOST": "0.0.0.0"})
+    with server:
+        assert "loopback only, so the configured host is not used" in server.printed()
+
+
+async def test_a_start_without_dev_ends_the_dev_keys_of_earlier_runs(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle")
+    with RunningServer(bundle=bundle, data_dir=tmp_path / "var") as server:
+        pass
+    config = Config(policies=bundle, data_dir=tmp_path / "var")
+    async with running(config) as application:
+        transport = httpx.ASGITransport(app=application)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://authz.test") as client:
+            assert (await client.post("/decide", json=REQUEST, headers=server.headers)).status_code == 401
+        keys = await application.api.state.services.ledger.list_api_keys()
+        assert [(key.dev, key.revoked_at_ms is not None) for key in keys] == [(True, True)]
 
 
 def test_its_own_places_are_out_of_reach_and_its_log_is_json(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from authz.api.wire import parse_decide
 from authz.bundle.load import BundleSources, compile_bundle, read_sources
 from authz.bundle.self_protection import SELF_RULE, Protected
+from authz.core.arguments import ArgumentSchema
 from authz.core.catalogue import visible_entries
 from authz.core.claims import check_claims
 from authz.core.decide import decide
@@ -366,3 +367,85 @@ def test_no_permit_reaches_a_place_inside() -> None:
 
     assert denied
     assert all(verdict_of(case, lax) == verdict_of(case, ruleset) for case in denied)
+
+
+# Text of more than one line, which no header or form takes up: nothing is cut off by a line end in it.
+PROSE: Final = frozenset(
+    {"body", "description", "command", "content", "old_str", "new_str", "message", "pattern"}
+)
+# Kinds whose canonical form holds no control character; `id` is not one, since it trims.
+CHECKED_KINDS: Final = frozenset({"path", "url"})
+
+
+def _one_line_arguments() -> list[tuple[str, str]]:
+    """(tool, argument) of every string that is one line and that its schema alone holds to that."""
+    return [
+        (f"{server}/{name}", argument)
+        for (server, name), known in sorted(sample_ruleset().tools.items())
+        for argument, schema in known.descriptor.input_schema["properties"].items()
+        if argument not in PROSE
+        and "string" in (schema["type"], schema.get("items", {}).get("type"))
+        and not {"enum", "format"} & schema.keys()
+        and not any(
+            access.at == (argument,) and access.kind in CHECKED_KINDS for access in known.descriptor.accesses
+        )
+    ]
+
+
+@pytest.mark.parametrize(("tool", "argument"), _one_line_arguments())
+@given(
+    before=st.text("abcdefgh0123456789@.", min_size=16, max_size=24),
+    control=st.characters(categories=["Cc", "Zl", "Zp"]),
+    after=st.text("abc:", max_size=4),
+)
+def test_no_line_end_stands_in_an_argument_of_one_line(
+    tool: str, argument: str, before: str, control: str, after: str
+) -> None:
+    """A line end in a subject, a media type or a key adds a header that nobody has judged."""
+    server, _, name = tool.partition("/")
+    schema = sample_ruleset().tools[(server, name)].descriptor.input_schema["properties"][argument]
+    alone = ArgumentSchema({"type": "object", "properties": {argument: schema}})
+    value = before + control + after
+    assert isinstance(alone.check({argument: [value] if schema["type"] == "array" else value}), tuple)
+
+
+SHARED_BRANCHES: Final = ("main", "master", "release")
+
+
+@given(
+    st.sampled_from(SHARED_BRANCHES),
+    st.sampled_from(
+        ["", "+", "-", "--", ":", " ", "refs/heads/", "heads/", "Refs/Heads/", "HEAD:", "a:", "refs/", "\t"]
+    ),
+    st.sampled_from(["", " ", "\n", "^0", "~0", "^{}", "@{0}", ":main", "\u200b", "\x00"]),
+    st.booleans(),
+)
+def test_a_shared_branch_is_not_forced_in_any_spelling(
+    branch: str, before: str, after: str, force: bool
+) -> None:
+    body = {
+        **write_call("write", "/workspace/a"),
+        "tool": {"server": "git", "name": "push"},
+        "arguments": {"remote": "origin", "branch": before + branch + after, "force": force},
+    }
+    decision = decide(parse_decide(body), facts_for(sample_ruleset(), "runtime")).decision
+    assert (decision.effect is Effect.DENY) == bool(before or after or force)
+
+
+@given(
+    st.sampled_from(
+        [".env", "prod.env", "server.key", "store.p12", "id_rsa", "id_ed25519", ".netrc", ".pgpass"]
+    ),
+    st.sampled_from(["~", ".bak", ".old", ".orig"]),
+    st.sampled_from(["", "app/", "a/b/c/"]),
+    st.sampled_from(["runtime", "laptop"]),
+    st.data(),
+)
+def test_a_backup_of_a_secret_is_kept_like_the_secret(
+    name: str, suffix: str, folder: str, profile: str, data: st.DataObject
+) -> None:
+    spelled = name + suffix
+    if profile == "laptop":
+        spelled = data.draw(letter_cases(spelled))
+    for writer in WRITERS:
+        assert code_of(write_call(writer, f"/workspace/{folder}{spelled}"), profile) is Code.POLICY_FORBID

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
+import resource
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +13,12 @@ import pytest
 
 from authz.errors import StoreUnavailable
 from authz.model.record import Committed, Conflict, EventQuery
-from authz.ports import ExposureWrite
+from authz.ports import CommitUnit, ExposureWrite
 from authz.store.group_commit import CommitLimits
 from authz.store.keys import ServiceKeys
 from authz.store.log_audit import LogSnapshot, verify_log
 from authz.store.sqlite_connection import SqliteWriteConnection, open_read_only
-from tests.store.world import QUIET, WatchedConnection, open_watched, operation, unit
+from tests.store.world import QUIET, WatchedConnection, event, open_watched, operation, unit
 
 
 def records_on_disk(path: Path) -> int:
@@ -205,6 +207,74 @@ async def test_readiness_follows_the_store(tmp_path: Path, is_idle: bool) -> Non
         assert await ledger.is_ready()
     now[0] += 1
     assert not await ledger.is_ready()
+
+
+@pytest.mark.parametrize("recovers_by", ["probe", "commit"])
+async def test_a_full_disk_is_not_ready_where_one_page_still_fits(tmp_path: Path, recovers_by: str) -> None:
+    now = [0.0]
+    path = tmp_path / "authz.db"
+    ledger, _ = open_watched(path, monotonic=lambda: now[0])
+    async with ledger:
+        await ledger.commit(unit(0))
+        assert await ledger.is_ready()
+        wal_bytes = Path(f"{path}-wal").stat().st_size  # noqa: ASYNC240 - a look at a local file
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # The kernel refuses to let the file grow by more than two pages, as a full disk does.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (wal_bytes + 2 * 4120, before[1]))
+        try:
+            with pytest.raises(StoreUnavailable):
+                await ledger.commit(unit(1))
+            assert not await ledger.is_ready(), "at once, though it was ready within this second"
+            now[0] += 1
+            assert not await ledger.is_ready()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert not await ledger.is_ready(), "asked once a second"
+        if recovers_by == "commit":
+            assert isinstance(await ledger.commit(unit(2)), Committed)
+        now[0] += 1
+        assert await ledger.is_ready()
+    await assert_only_records(path, 2 if recovers_by == "commit" else 1)
+
+
+async def assert_only_records(path: Path, records: int) -> None:
+    with contextlib.closing(open_read_only(path)) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM store_meta")}
+    assert names == {"schema_version", "writer"}, "the probe's row is gone"
+    assert records_on_disk(path) == records
+
+
+async def test_an_idle_store_is_not_ready_when_a_record_does_not_fit(tmp_path: Path) -> None:
+    now = [0.0]
+    ledger, connection = open_watched(tmp_path / "authz.db", monotonic=lambda: now[0])
+    assert isinstance(connection.inner, SqliteWriteConnection)
+    async with ledger:
+        raw = connection.inner._connection
+        assert raw is not None
+        fill_disk(raw)
+        assert not await ledger.is_ready()
+        free_disk(raw)
+        now[0] += 1
+        assert await ledger.is_ready()
+
+
+async def test_a_batch_that_fails_although_a_small_one_fits(tmp_path: Path) -> None:
+    now = [0.0]
+    ledger, connection = open_watched(tmp_path / "authz.db", monotonic=lambda: now[0])
+    assert isinstance(connection.inner, SqliteWriteConnection)
+    large = dataclasses.replace(event(1), body=b'{"decision_id":"' + b"x" * 500_000 + b'"}')
+    async with ledger:
+        raw = connection.inner._connection
+        assert raw is not None
+        (pages,) = raw.execute("PRAGMA page_count").fetchone()
+        raw.execute(f"PRAGMA max_page_count = {pages + 100}")
+        assert await ledger.is_ready()
+        with pytest.raises(StoreUnavailable):
+            await ledger.commit(CommitUnit(event=large))
+        assert not await ledger.is_ready(), "as much as was refused does not fit"
+        assert isinstance(await ledger.commit(unit(2)), Committed)
+        now[0] += 1
+        assert await ledger.is_ready()
 
 
 async def test_a_locked_database_refuses_and_recovers(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ class Log:
     def database(self) -> Path:
         return self.directory / "authz.db"
 
+    @property
+    def anchor(self) -> Path:
+        return self.directory / "authz.db.anchor.json"
+
     def run(self, *statements: str) -> None:
         """Tamper, as someone who may write the file can."""
         with contextlib.closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
@@ -47,6 +51,12 @@ class Log:
                 connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
             for statement in statements:
                 connection.execute(statement)
+
+    def fetch_bytes(self, sql: str) -> list[tuple[object, ...]]:
+        """As `fetch`, also of what is no text."""
+        with contextlib.closing(sqlite3.connect(self.database)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+            return connection.execute(sql).fetchall()
 
     def fetch(self, sql: str) -> list[tuple[object, ...]]:
         with contextlib.closing(sqlite3.connect(self.database)) as connection:
@@ -94,6 +104,8 @@ def test_a_log_that_was_left_alone(log: Log, capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().out
     assert "12 records of 1 writers are whole and in order." in said
     assert "3 signed checkpoints agree; 0 records are newer than the last." in said
+    assert "The anchor file agrees." in said
+    assert "Not proven: that nobody who holds the key file signed it again." in said
     assert said.rstrip().endswith(f"HEAD {log.head}")
 
     assert run_command(log_head, "--data-dir", str(log.directory)) == 0
@@ -234,7 +246,9 @@ def test_a_tail_that_was_cut_off_with_its_head(log: Log, capsys: pytest.CaptureF
     log.run(*CUT_TO_11)
     assert verify(log, capsys) == [(12, "truncated")], "the checkpoint remembers"
     log.run("DELETE FROM log_checkpoints WHERE number = 3")
-    assert verify(log, capsys) == [], "nothing inside remembers any more"
+    assert verify(log, capsys) == [(3, "checkpoint_missing"), (12, "truncated")], "the anchor remembers"
+    log.anchor.unlink()
+    assert verify(log, capsys) == [], "nothing here remembers any more"
     assert verify(log, capsys, "--expect", log.head) == [(12, "truncated")], "but whoever kept HEAD does"
 
 
@@ -261,6 +275,8 @@ def test_a_log_that_was_hashed_again(log: Log, capsys: pytest.CaptureFixture[str
     rewrite(log, start=8)
     assert verify(log, capsys) == [(10, "head_disagrees"), (12, "head_disagrees")]
     log.run("DELETE FROM log_checkpoints")
+    assert verify(log, capsys) == [(3, "checkpoint_missing"), (12, "head_disagrees")]
+    log.anchor.unlink()
     assert verify(log, capsys) == []
     assert verify(log, capsys, "--expect", log.head) == [(12, "head_disagrees")]
 
@@ -281,6 +297,7 @@ def sign_again(log: Log, keys: ServiceKeys, *, typ: str = CHECKPOINT_TYPE) -> No
 
 
 def test_signatures(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    log.anchor.unlink()
     own = ServiceKeys.load(log.directory / "keys.json")
     sign_again(log, own)
     assert verify(log, capsys) == [], "the forgery below fails for its key alone"
@@ -341,11 +358,92 @@ async def test_an_empty_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     await SqliteLedger.open(tmp_path / "authz.db", clock=Clock(), signer=keys).close()
     where = ["--data-dir", str(tmp_path)]
     assert run_command(log_verify, *where) == 0
-    assert capsys.readouterr().out == "The log is empty.\n"
+    said = capsys.readouterr().out
+    assert said.startswith("The log is empty.\nThere is no anchor file")
     assert run_command(log_verify, *where, "--expect", f"w:1:{'0' * 64}") == 1
     capsys.readouterr()
     assert run_command(log_head, *where) == 1
     assert capsys.readouterr().out == ""
+
+
+TAMPERED_TYPES = [
+    pytest.param(
+        "UPDATE events SET writer = CAST(x'ff' AS TEXT)",
+        {(1, "truncated"), (1, "index_disagrees")},
+        id="writer",
+    ),
+    pytest.param(
+        "UPDATE events SET writer = x'ff' WHERE sequence = 4",
+        {(4, "reordered"), (4, "missing")},
+        id="blob writer",
+    ),
+    pytest.param(
+        "UPDATE log_heads SET writer = CAST(x'ff' AS TEXT)", {(12, "head_disagrees")}, id="head's writer"
+    ),
+    pytest.param(
+        "UPDATE log_heads SET writer = x'ff'", {(12, "head_disagrees"), (1, "truncated")}, id="blob head"
+    ),
+    pytest.param("UPDATE log_heads SET hash = x'ff'", {(12, "head_disagrees")}, id="head's hash"),
+    pytest.param("UPDATE events SET recorded_at_ms = 'abc' WHERE sequence = 4", {(4, "index_disagrees")}),
+    pytest.param("UPDATE events SET sequence = 'abc' WHERE sequence = 4", {(0, "malformed"), (4, "missing")}),
+    pytest.param(
+        'UPDATE events SET text = replace(text, \'"recorded_at":"2027-01-15T08:00:00.004Z"\', '
+        '\'"recorded_at":"0001-01-01T00:00:00.000+23:59"\') WHERE sequence = 4',
+        {(4, "malformed")},
+        id="a time before the first year",
+    ),
+    *(
+        pytest.param(
+            f"UPDATE log_checkpoints SET at_ms = {value} WHERE number = 2",
+            {(2, "checkpoint_invalid")},
+            id=value,
+        )
+        for value in ("'abc'", str(2**63 - 1), str(-(2**63)), "x'ff'", "1.5")
+    ),
+    pytest.param("UPDATE log_checkpoints SET number = 'abc' WHERE number = 2", {(0, "checkpoint_invalid")}),
+    pytest.param("UPDATE log_checkpoints SET number = x'ff' WHERE number = 2", {(0, "checkpoint_invalid")}),
+    pytest.param(
+        "UPDATE log_checkpoints SET token = CAST(x'ff' AS TEXT) WHERE number = 2", {(2, "checkpoint_invalid")}
+    ),
+    pytest.param("UPDATE log_checkpoints SET hash = x'ff' WHERE number = 2", {(2, "checkpoint_invalid")}),
+]
+
+
+@pytest.mark.parametrize(("statement", "expected"), TAMPERED_TYPES)
+def test_a_value_of_another_type_is_a_finding(
+    log: Log, capsys: pytest.CaptureFixture[str], statement: str, expected: set[tuple[int, str]]
+) -> None:
+    before = log.fetch("SELECT * FROM events, log_heads, log_checkpoints")
+    log.run(statement)
+    assert log.fetch_bytes("SELECT * FROM events, log_heads, log_checkpoints") != before, "it did something"
+    assert expected <= set(verify(log, capsys))
+
+    assert run_command(log_verify, "--data-dir", str(log.directory)) == 1
+    assert capsys.readouterr().out.isascii()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE log_heads SET writer = CAST(x'ff' AS TEXT)",
+        "UPDATE log_heads SET writer = x'ff'",
+        "UPDATE log_heads SET sequence = 'abc'",
+        "UPDATE log_heads SET hash = x'ff'",
+    ],
+)
+def test_a_malformed_head_is_not_printed(
+    log: Log, capsys: pytest.CaptureFixture[str], statement: str
+) -> None:
+    log.run(statement)
+    assert run_command(log_head, "--data-dir", str(log.directory)) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "run `authz log verify`" in said.err
+
+
+def test_an_expected_head_beyond_every_number(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = f"w:{10**19 - 1}:{'0' * 64}"
+    assert verify(log, capsys, "--expect", expected) == [(10**19 - 1, "truncated")]
 
 
 @pytest.mark.slow

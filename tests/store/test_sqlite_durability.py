@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import os
 import re
 import sqlite3
 import stat
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Select
 
-from authz.cli import keys_create, keys_list, keys_revoke
+from authz.cli import keys_create, keys_list, keys_revoke, log_head, log_verify
 from authz.errors import ConfigError, LogCorrupt, NotFound, StoreUnavailable
 from authz.model.record import EventQuery
 from authz.ports import Credential
@@ -178,6 +179,25 @@ async def test_files_are_private(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+async def test_files_of_a_restored_backup_are_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "authz.db"
+    old_umask = os.umask(0o777)
+    try:
+        await open_ledger(path).close()
+        keys = tmp_path / "keys.json"
+        ServiceKeys.load_or_create(keys)
+    finally:
+        os.umask(old_umask)
+    made = {stat.S_IMODE(file.stat().st_mode) for file in (path, keys, Path(f"{path}.lock"))}
+    assert made == {0o600}, "whatever the umask"
+
+    path.chmod(0o644)
+    async with open_ledger(path) as ledger:
+        await ledger.commit(unit(1))
+        files = (path, Path(f"{path}-wal"), Path(f"{path}-shm"))
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
 async def test_a_reopened_ledger_goes_on(tmp_path: Path) -> None:
     path, keys = tmp_path / "authz.db", ServiceKeys.generate()
     async with open_ledger(path, signer=keys) as ledger:
@@ -301,6 +321,14 @@ async def test_the_cache_never_outlives_a_failing_store(tmp_path: Path) -> None:
         pytest.param({"name": "a\nb"}, "name", id="two lines"),
         pytest.param({"profile": ""}, "profile", id="no profile"),
         pytest.param({"tenant": ""}, "tenant", id="no tenant"),
+        *(
+            pytest.param({"tenant": name}, "tenant", id=name)
+            for name in ("Acme", "-a", "a_b", "a\n", "a" * 64)
+        ),
+        *(
+            pytest.param({"profile": name}, "profile", id=name)
+            for name in ("-p", "p q", "p\n", "ü", "p" * 65)
+        ),
     ],
 )
 def test_keys_that_may_not_be(tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -344,3 +372,53 @@ def test_keys_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run_command(keys_create, *where, "--name", "n", "--roles", "root", "--profile", "p") == 2
     assert run_command(keys_list, "--data-dir", str(tmp_path / "absent")) == 2
     assert "there is no database" in capsys.readouterr().err
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_note_says_what_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = ["--name", "ci", "--roles", "decide", "--profile", "typo", "--tenant", "ghost"]
+    assert run_command(keys_create, "--data-dir", str(tmp_path), *wanted) == 0
+    said = capsys.readouterr()
+    assert re.fullmatch(r"azk_[0-9A-Za-z_-]{43}\n", said.out), "the key alone, to pipe it on"
+    assert "must have a tenant `ghost` whose bundle has the profile `typo`" in said.err
+
+
+def test_no_command_makes_a_database_by_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typo = tmp_path / "typo"
+    for command, *arguments in ((keys_revoke, "xyz"), (keys_list,), (log_verify,), (log_head,)):
+        assert run_command(command, "--data-dir", str(typo), *arguments) == 2
+        assert "there is no database at" in capsys.readouterr().err
+        assert not typo.exists()
+    (tmp_path / "authz.db").touch()
+    assert run_command(keys_revoke, "--data-dir", str(tmp_path), "xyz") == 2
+    assert (tmp_path / "authz.db").stat().st_size == 0 or not list_tables(tmp_path / "authz.db")
+
+
+def list_tables(path: Path) -> list[object]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT name FROM sqlite_schema").fetchall()
+
+
+def test_commands_read_the_configuration_of_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("file", "variable", "option"):
+        create_api_key(tmp_path / name / "authz.db", name=name, roles=["decide"], profile="p", now_ms=1)
+    monkeypatch.delenv("AUTHZ_DATA_DIR", raising=False)
+    config = tmp_path / "authz.toml"
+    config.write_text(f'data_dir = "{tmp_path / "file"}"')
+    monkeypatch.setenv("AUTHZ_CONFIG", str(config))
+
+    def listed(*arguments: str) -> str:
+        assert run_command(keys_list, *arguments) == 0
+        return capsys.readouterr().out.split()[2]
+
+    assert listed() == "file"
+    monkeypatch.setenv("AUTHZ_DATA_DIR", str(tmp_path / "variable"))
+    assert listed() == "variable", "as for `authz serve`, the environment wins over the file"
+    config.write_text("data_dri = 1")
+    for command in (keys_list, log_verify, log_head):
+        assert run_command(command) == 2
+        assert "`data_dri` is no setting" in capsys.readouterr().err
+    assert listed("--data-dir", str(tmp_path / "option")) == "option"
+    assert listed("--database", str(tmp_path / "option" / "authz.db")) == "option"

@@ -11,11 +11,11 @@ from authz.errors import StoreUnavailable
 from authz.model.operation import OperationState, OperationWrite
 from authz.model.record import Event, EventType
 from authz.ports import CommitUnit, ExposureWrite
-from authz.store.commit_engine import SqlRow, SqlValue, WriteConnection
 from authz.store.group_commit import CommitLimits
 from authz.store.keys import ServiceKeys
 from authz.store.sqlite import SqliteLedger
 from authz.store.sqlite_connection import STATEMENTS
+from authz.store.write_connection import SqlRow, SqlValue, WriteConnection
 
 START_MS = 1_800_000_000_000
 QUIET = CommitLimits(checkpoint_records=10**9, checkpoint_seconds=1e9)

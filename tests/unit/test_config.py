@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from authz.app import protected_places
 from authz.config import Config, load_config
+from authz.core.credentials import read_key
 from authz.errors import ConfigError
 
 
@@ -40,7 +42,11 @@ def test_tenants_come_from_the_file(tmp_path: Path) -> None:
         ({"AUTHZ_LOG_LEVEL": "loud"}, "`log_level`"),
         ({"AUTHZ_DECISION_TTL_SECONDS": "0"}, "`decision_ttl_seconds`"),
         ({"AUTHZ_DEV_KEY": "secret-but-short"}, "`dev_key`"),
-        ({"AUTHZ_DEV_KEY": "ключ" * 20}, "`dev_key`"),
+        ({"AUTHZ_DEV_KEY": "k" * 513}, "`dev_key` must be at most 512 bytes"),
+        ({"AUTHZ_DEV_KEY": "ключ" * 65}, "`dev_key` must be at most 512 bytes"),
+        ({"AUTHZ_DEV_KEY": " " + "k" * 40}, "`dev_key` must not begin or end with a blank"),
+        ({"AUTHZ_DEV_KEY": "k" * 40 + "\n"}, "`dev_key` must be text without control characters"),
+        ({"AUTHZ_DEV_KEY": "k" * 40 + "\udcff"}, "`dev_key` must be UTF-8"),
     ],
 )
 def test_a_faulty_setting_is_named_and_its_value_is_not(environment: dict[str, str], said: str) -> None:
@@ -65,3 +71,57 @@ def test_other_programs_variables_are_left_alone() -> None:
 def test_the_dev_key_does_not_show() -> None:
     config = load_config({"AUTHZ_DEV_KEY": "k" * 40})
     assert "k" * 40 not in repr(config)
+
+
+def test_an_empty_variable_is_unset_for_every_setting() -> None:
+    names = [name for name in Config.model_fields if name != "tenants"] + ["config"]
+    assert load_config({f"AUTHZ_{name.upper()}": "" for name in names}) == Config()
+    with pytest.raises(ConfigError):
+        load_config({"AUTHZ_PROT": ""})
+
+
+def test_an_empty_host_of_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "authz.toml"
+    file.write_text('host = ""\n')
+    with pytest.raises(ConfigError, match="`host`"):
+        load_config({"AUTHZ_CONFIG": str(file)})
+
+
+@pytest.mark.parametrize(
+    "key", ["k" * 32, "k" * 512, "two words, and more of them: a tab\tin it", "ключ" * 20]
+)
+def test_a_dev_key_that_is_taken_is_one_that_authenticates(key: str) -> None:
+    config = load_config({"AUTHZ_DEV_KEY": key})
+    assert config.dev_key is not None
+    assert read_key(key.encode()) == config.dev_key.get_secret_value()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("AUTHZ.Example.COM.", "authz.example.com"),
+        ("2001:DB8:0::1", "2001:db8::1"),
+        ("fe80::1%lo", "fe80::1"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+    ],
+)
+def test_its_own_address_is_protected_as_rules_spell_it(host: str, expected: str) -> None:
+    protected = protected_places(Config(host=host))
+    assert {"localhost", expected} <= protected.hosts
+    assert not protected.non_global_addresses
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])
+def test_a_listener_on_every_address_is_this_machine_under_all_its_names(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "Node-7")
+    monkeypatch.setattr("socket.getfqdn", lambda: "node-7.example.com")
+    addresses = {"Node-7": ["192.0.2.7"], "node-7.example.com": ["192.0.2.7", "2001:db8::7"]}
+    monkeypatch.setattr(
+        "socket.getaddrinfo", lambda name, _: [(0, 0, 0, "", (address, 0)) for address in addresses[name]]
+    )
+    protected = protected_places(Config(host=host))
+    assert protected.hosts == {"localhost", "node-7", "node-7.example.com", "192.0.2.7", "2001:db8::7"}
+    assert protected.non_global_addresses

@@ -15,7 +15,7 @@ from authz.core.canonical.host import parse_host
 from authz.core.canonical.spelling import (
     JsonScalar,
     check_characters,
-    has_line_separator,
+    has_invisible,
     nfc,
     percent_encoded,
     wrong_type,
@@ -128,7 +128,7 @@ def _check_local(local: str, *, was_quoted: bool) -> NotCanonical | None:
         if was_quoted:
             return _refused("quoted_local", "quoted local parts are read differently by mail systems")
         return _refused("invalid", "the part before `@` is not a valid mailbox name")
-    if has_line_separator(local) or any(unicodedata.category(char)[0] in "ZC" for char in local):
+    if has_invisible(local) or any(unicodedata.category(char)[0] in "ZC" for char in local):
         return _refused("invalid", "the part before `@` holds white space or an invisible character")
     if "=?" in local or "%" in local or "!" in local:
         # Encoded words and the routes `user%host` and `host!user` make some systems deliver elsewhere.

@@ -2,9 +2,9 @@
 
 Names are read as WHATWG URL hosts (IDNA by UTS #46, non-transitional), lower case, without the
 trailing dot; IPs by value in every spelling. A `Host` always carries `class`, `host_class`,
-`is_ip` and `port`. `port` is 0 where none is stated: always for the `Host` above a url, whose port
-stands on its `Endpoint`. A host with a port is a `Host` of its own, `Host::"db.example.com:5432"`,
-in `Host::"db.example.com"`: one id never has two ports, and a grant for one port covers no other.
+`is_ip` and `port`. A host with a port is a `Host` of its own, `Host::"db.example.com:5432"`, in
+`Host::"db.example.com"`, whose `port` is 0: one id never has two ports, and a grant for one port covers
+no other. A url always has one, its scheme's default where none is stated.
 """
 
 import re
@@ -36,7 +36,35 @@ _METADATA_NAMES = frozenset(
         "metadata.tencentyun.com",
     }
 )
-_LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
+LOOPBACK_NAMES = frozenset(
+    {
+        "localhost",
+        "localhost.localdomain",
+        "localhost6",
+        "localhost6.localdomain6",
+        "ip6-localhost",
+        "ip6-loopback",
+    }
+)
+"""What resolvers and `/etc/hosts` of common systems answer with a loopback address."""
+# Names that only an inner resolver answers: reserved ones (RFC 6762 and its appendix G, RFC 8375,
+# `.internal` by ICANN), those of clusters, and what networks have long used as if it were reserved.
+_LOCAL_SUFFIXES = (
+    ".localhost",
+    ".localdomain",
+    ".localdomain6",
+    ".local",
+    ".internal",
+    ".home.arpa",
+    ".svc",
+    ".svc.cluster.local",
+    ".lan",
+    ".corp",
+    ".home",
+    ".intranet",
+    ".private",
+    ".domain",
+)
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _BRACKETED = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,8}))?")
@@ -86,9 +114,13 @@ def canonicalize_host(value: JsonScalar) -> tuple[Resource, ...] | NotCanonical:
     if not port:
         return (Resource(kind="host", uri=f"host:{host.in_url}", value=host.spelled, chain=host.chain),)
     spelled = f"[{host.spelled}]:{port}" if ":" in host.spelled else f"{host.spelled}:{port}"
-    with_port = Entity(type="Host", id=f"{host.in_url}:{port}", attributes={**host.attributes, "port": port})
-    uri = f"host:{with_port.id}"
-    return (Resource(kind="host", uri=uri, value=spelled, chain=(with_port, *host.chain)),)
+    first = with_port(host, port)
+    return (Resource(kind="host", uri=f"host:{first.id}", value=spelled, chain=(first, *host.chain)),)
+
+
+def with_port(host: KnownHost, port: int) -> Entity:
+    """The `Host` of one port of `host`. It stands in front of the chain of `host`, also of a url's."""
+    return Entity(type="Host", id=f"{host.in_url}:{port}", attributes={**host.attributes, "port": port})
 
 
 def parse_host(text: str) -> KnownHost | NotCanonical:
@@ -141,7 +173,9 @@ def _build_host(hostname: str) -> KnownHost | NotCanonical:
 
 def classify_name(name: str) -> tuple[HostClass, str]:
     """The fine and coarse class of a name. Where it resolves to is decided at connect time, not here."""
-    coarse = "localhost-name" if name == "localhost" or name.endswith(".localhost") else "name"
+    # RFC 6761 reserves `localhost` and what is below it; the others are customs of systems.
+    is_localhost = name == "localhost" or name.endswith(".localhost")
+    coarse = "localhost-name" if is_localhost else "name"
     if name in _METADATA_NAMES:
         return HostClass.METADATA, coarse
     if "." not in name or name.endswith(_LOCAL_SUFFIXES) or name == "home.arpa":

@@ -5,7 +5,9 @@ import re
 from authz.core.canonical.spelling import (
     JsonScalar,
     check_characters,
+    has_invisible,
     has_line_separator,
+    has_odd_space,
     nfc,
     percent_encoded,
     wrong_type,
@@ -25,7 +27,7 @@ def canonicalize_ident(value: JsonScalar, object_type: str | None) -> tuple[Reso
     if isinstance(value, bool) or not isinstance(value, str | int):
         return wrong_type("id", expected="a string or an integer")
     if isinstance(value, str):
-        text = _text(value)
+        text = _text(value, object_type)
         if isinstance(text, NotCanonical):
             return text
     elif value.bit_length() > 4 * MAX_ID_CHARACTERS:  # also keeps clear of the limit of `str(int)`
@@ -52,8 +54,12 @@ def is_object_type(text: str) -> bool:
     return len(text) <= MAX_ID_CHARACTERS and _OBJECT_TYPE.fullmatch(text) is not None
 
 
-def _text(value: str) -> str | NotCanonical:
-    """`value` in NFC without white space around it."""
+def _text(value: str, object_type: str) -> str | NotCanonical:
+    """`value` in NFC without white space around it.
+
+    An id that only looks like another one is refused: `ops` with a zero-width space in it is no second
+    account `ops`, but it would pass a rule on the first. No-break spaces may group an IBAN, which has none.
+    """
     if len(value) > 4 * MAX_ID_CHARACTERS:
         return _refused("too_long", f"the id is over {MAX_ID_CHARACTERS} characters")
     text = nfc(value).strip()
@@ -61,6 +67,10 @@ def _text(value: str) -> str | NotCanonical:
         return refused
     if has_line_separator(text):
         return _refused("control_character", "the id holds a line separator, remove it")
+    if has_invisible(text):
+        return _refused("invisible_character", "the id holds a character that nobody can see, remove it")
+    if has_odd_space(text.replace("\u00a0", " ") if object_type == "iban" else text):
+        return _refused("odd_space", "the id holds white space that is not a plain space, replace it")
     if not text:
         return _refused("empty", "the id is empty")
     return text

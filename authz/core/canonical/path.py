@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 from authz.core.canonical.spelling import (
     JsonScalar,
     check_characters,
+    has_invisible,
     nfc,
     percent_encoded,
     wrong_type,
@@ -32,6 +33,12 @@ _CACHED_PATH_CHARACTERS = 200
 _NEEDS_CARE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\\~:]"
     rf"|/(?:/|\.\.?(?:/|$)|$|\?/|(?i:{DEVICE_NAMES})(?:/|$))"
+    r"|[. ](?:/|$)|^/(?i:proc|dev)/"
+)
+# Links of a process to other files, and the names of its own open files. What they lead to depends on who
+# asks, so a rule on the file itself would be passed.
+_PROCESS_ALIAS = re.compile(
+    r"/proc/(?:self|thread-self|[0-9]+)/(?:root|cwd|fd|exe|task|map_files)(?:/|$)|/dev/(?:fd|std(?:in|out|err))(?:/|$)"
 )
 _FILE_URI = re.compile(r"file:", re.IGNORECASE)
 _FILE_URI_PARTS = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
@@ -44,6 +51,17 @@ _POSIX = Volume()
 _WINDOWS = NotCanonical(
     code="path.windows",
     message="the path is spelled for Windows and this volume is POSIX, use `/` and a plain name",
+    understood=False,
+)
+_ALIAS = NotCanonical(
+    code="path.process_alias",
+    message="the path leads to another file by way of a process, name that file itself",
+    understood=False,
+)
+_AMBIGUOUS_NAME = NotCanonical(
+    code="path.ambiguous_name",
+    message="a name in the path ends in a dot or a space or holds an invisible character, and this volume "
+    "may take it for another name, use a plain name",
     understood=False,
 )
 _NO_DIRECTORY = NotCanonical(
@@ -229,6 +247,10 @@ def _normal_form(path: str, volume: Volume) -> str | NotCanonical:
     normal = "/" + "/".join(components)
     if is_windows_spelling(normal, folds_case=not volume.case_sensitive):
         return _WINDOWS  # resolving or composing can bring a name into being
+    if not volume.case_sensitive and _has_ambiguous_name(components):
+        return _AMBIGUOUS_NAME
+    if _PROCESS_ALIAS.match(normal if volume.case_sensitive else case_key(normal, volume)):
+        return _ALIAS
     if len(normal.encode()) > MAX_PATH_BYTES or len(components) > MAX_DEPTH:
         return NotCanonical(
             code="path.too_long", message=f"the path is over {MAX_PATH_BYTES} bytes or too deep"
@@ -241,3 +263,12 @@ def _normal_form(path: str, volume: Volume) -> str | NotCanonical:
             message=f"a component of the path is over {MAX_COMPONENT_BYTES} bytes",
         )
     return normal
+
+
+def _has_ambiguous_name(components: list[str]) -> bool:
+    """Whether a volume that folds case may know a component by a shorter name.
+
+    Such volumes fold more than case: NTFS and SMB drop dots and spaces at the end, HFS+ and casefolded
+    ext4 leave out ignorable characters, and SMB stands private ones for those that Windows forbids.
+    """
+    return any(name[-1:] in {".", " "} or has_invisible(name) for name in components)

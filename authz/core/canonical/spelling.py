@@ -11,6 +11,14 @@ JsonScalar = str | int | float | bool | None
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NO_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LINE_SEPARATOR = re.compile("[\u2028\u2029]")
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+# Default_Ignorable_Code_Point (Unicode, DerivedCoreProperties.txt) where the category does not tell: fillers,
+# joiners, variation selectors, and what is reserved for more of them. Written out, so that what is refused
+# does not move with the Python version.
+_DEFAULT_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
 
 # RFC 3986: pchar and "/" stand in a path as they are; everything else is percent-encoded UTF-8.
 _URI_SAFE = "!$&'()*+,;=:@/"
@@ -44,6 +52,25 @@ def check_characters(kind: str, text: str) -> NotCanonical | None:
 def has_line_separator(text: str) -> bool:
     """Whether `text` holds U+2028 or U+2029, which some readers take for a line end."""
     return not text.isascii() and _LINE_SEPARATOR.search(text) is not None
+
+
+def is_invisible(char: str) -> bool:
+    """Whether nobody can see `char`: controls, format characters, private use, what fonts leave out.
+
+    Two names that differ only in such a character look the same, and many readers drop it, so that a rule
+    on one would not hold for the other. Spaces are visible here; where they may stand is the kind's to say.
+    """
+    return unicodedata.category(char) in _INVISIBLE_CATEGORIES or _DEFAULT_IGNORABLE.match(char) is not None
+
+
+def has_invisible(text: str) -> bool:
+    """Whether `text` holds a character that nobody can see."""
+    return not (text.isascii() and text.isprintable()) and any(map(is_invisible, text))
+
+
+def has_odd_space(text: str) -> bool:
+    """Whether `text` holds white space other than U+0020."""
+    return not text.isascii() and any(char != " " and unicodedata.category(char) == "Zs" for char in text)
 
 
 def nfc(text: str) -> str:

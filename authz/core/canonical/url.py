@@ -1,12 +1,17 @@
 """Kind `url`: `Endpoint` in `UrlPath` segments in `Host` in `Domain` in … (spec section 4).
 
+The first `Host` is the one with the port that is used, also the default one, in the `Host` without: a rule
+on `Host::"db.example.com:8443"` means the same for a url as for kind `host`.
+
 Parsed by can_ada, a WHATWG parser, so a browser, Node and this service see the same host. `value`
 is the WHATWG serialization; the ids use the dotless, unwrapped host, and have no fragment, which
 never reaches a server.
 
 `UrlPath` ids say where the most eager server would find the path: each segment percent-decoded once
 and written again in one way, empty segments dropped, an encoded `/` or `\\` taken for a separator. So
-`/%61dmin` and `//admin` are in `/admin`. Where decoding, once or more often, brings a dot segment
+`/%61dmin` and `//admin` are in `/admin`. Path parameters (RFC 3986 3.3) do not count either, since some
+servers drop them before they look: `/admin;x=1/users` is in `/admin`, and `/;/admin` is `/admin`. The
+`Endpoint` keeps the spelling. Where decoding, once or more often, brings a dot segment
 into being (`/public/%2e%2e%2fadmin`), servers disagree on the place, and the url has no canonical
 form: it is judged as `Opaque`.
 """
@@ -17,7 +22,7 @@ from urllib.parse import unquote_to_bytes
 
 import can_ada
 
-from authz.core.canonical.host import KnownHost, known_host
+from authz.core.canonical.host import KnownHost, known_host, with_port
 from authz.core.canonical.spelling import JsonScalar, check_characters, wrong_type
 from authz.model.resource import Entity, NotCanonical, Resource
 
@@ -91,20 +96,21 @@ def _endpoint(url: can_ada.URL, scheme: str, host: KnownHost) -> tuple[Resource,
     if isinstance(segments, NotCanonical):
         return segments
     attributes = host.chain[0].attributes
+    port_number = int(port) if port else DEFAULT_PORTS[scheme]
     endpoint = Entity(
         type="Endpoint",
         id=origin + rest,
         attributes={
             "scheme": scheme,
             "host": host.id,
-            "port": int(port) if port else DEFAULT_PORTS[scheme],
+            "port": port_number,
             "class": attributes["class"],
             "host_class": attributes["host_class"],
             "path": "/" + "/".join(segments),
             "has_query": "?" in rest,
         },
     )
-    chain = (endpoint, *_url_paths(origin, segments), *host.chain)
+    chain = (endpoint, *_url_paths(origin, segments), with_port(host, port_number), *host.chain)
     return (Resource(kind="url", uri=endpoint.id, value=href, chain=chain),)
 
 
@@ -168,7 +174,9 @@ def _segments(pathname: str) -> tuple[str, ...] | NotCanonical:
         if _has_hidden_dots(decoded):
             return _AMBIGUOUS
         parts = unquote_to_bytes(decoded).replace(b"\\", b"/").split(b"/")
-        segments = ["".join(map(_written, part)) for part in parts if part]
+        # A segment that is all parameters is an empty one, which is dropped like the others.
+        plain = (part.partition(b";")[0] for part in parts)
+        segments = ["".join(map(_written, part)) for part in plain if part]
     if len(segments) > MAX_SEGMENTS:
         return NotCanonical(
             code="url.too_deep", message=f"the path of the url has over {MAX_SEGMENTS} segments"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from authz.bundle.load import MAX_FILE_BYTES, BundleSources, compile_bundle, load_bundle, read_sources
 from authz.bundle.self_protection import Protected
+from authz.bundle.yaml_source import load_yaml
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import Code, Effect
 from tests.support.world import (
@@ -62,6 +63,25 @@ FAULTS: list[tuple[dict[str, Any], str, int | None, str]] = [
     ({"manifest": "format: 1\n# a comment\x85name: test\n"}, "bundle.yaml", 2, "control"),
     ({"manifest": "format: 1\n# a comment\u2028name: test\n"}, "bundle.yaml", 2, "line separator"),
     ({"manifest": "format: 1\nname: test # \u202e\n"}, "bundle.yaml", 2, "bidirectional"),
+    ({"manifest": "format: 1\nname: te\u200bst\n"}, "bundle.yaml", 2, "U+200B ZERO WIDTH SPACE"),
+    ({"manifest": 'format: 1\nname: "te\u00adst"\n'}, "bundle.yaml", 2, "U+00AD SOFT HYPHEN"),
+    ({"manifest": "format: 1\nname: >\n  te\u2060st\n"}, "bundle.yaml", 3, "U+2060 WORD JOINER"),
+    ({"manifest": "format: 1\nname: te\u00a0st\n"}, "bundle.yaml", 2, "U+00A0 NO-BREAK SPACE"),
+    ({"manifest": "format: 1\nname: te\ue000st\n"}, "bundle.yaml", 2, "U+E000"),
+    ({"manifest": "format: 1\nna\u200dme: test\n"}, "bundle.yaml", 2, "U+200D ZERO WIDTH JOINER"),
+    ({"entities": "groups:\n  sta\u200bff: {}\n"}, "entities.yaml", 2, "U+200B ZERO WIDTH SPACE"),
+    (
+        {"rules": '@id("r")\nforbid (principal in Group::"sta\u200bff", action, resource);'},
+        "rules/main.cedar",
+        2,
+        "U+200B ZERO WIDTH SPACE",
+    ),
+    (
+        {"rules": '@id("r")\nforbid (principal in Group::"st\u0430ff", action, resource);'},
+        "rules/main.cedar",
+        2,
+        "several scripts in `st\u0430ff` (if they are meant, write `st\\u{430}ff`)",
+    ),
     (
         {"credentials": "profiles:\n  runtime:\n    agents: []\n    agent: []\n"},
         "credentials.yaml",
@@ -135,6 +155,21 @@ def test_yaml_1_1_words_are_text() -> None:
     )
     assert decide_in(ruleset, call("fs/file_read", path="/workspace/a")).decision.effect is Effect.ALLOW
     assert fault_of(tools=tool_file("x", SIMPLE).replace('"local": true', '"local": yes'))
+
+
+@given(
+    st.sampled_from(["{}", '"{}"', "'{}'", "x # {}", "[{}]", "{{{}: x}}", "|\n    {}", ">\n    {}"]),
+    st.characters(categories=["Cf", "Co", "Zl", "Zp"])
+    | st.characters(categories=["Zs"], exclude_characters=" "),
+)
+def test_nothing_in_a_yaml_file_is_invisible(form: str, hidden: str) -> None:
+    text = "a: x\nb: " + form.format(f"secr{hidden}ets")
+    with pytest.raises(BundleError) as caught:
+        load_yaml("a.yaml", text.encode())
+    assert [problem.line for problem in caught.value.problems] == [text.count("\n") + 1]
+    # Written as an escape it shows what it holds.
+    escaped = f'b: "secr\\U{ord(hidden):08x}ets"'
+    assert load_yaml("a.yaml", escaped.encode()).value == {"b": f"secr{hidden}ets"}
 
 
 def test_rule_like_keys_in_the_wrong_file_are_errors() -> None:

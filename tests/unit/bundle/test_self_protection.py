@@ -130,6 +130,14 @@ def test_other_ports_and_hosts_are_free() -> None:
         assert decide_in(WORLD, call("web/fetch", url=url)).decision.effect is Effect.ALLOW, url
 
 
+def test_a_listener_on_every_address_is_behind_every_address_that_is_not_global() -> None:
+    ruleset = world(protected=Protected(hosts=frozenset({"192.0.2.7"}), port=8099, non_global_addresses=True))
+    for url in ("http://10.1.2.3:8099/", "http://[fd00::1]:8099/", "http://192.0.2.7:8099/"):
+        assert rules_of(decide_in(ruleset, call("web/fetch", url=url))) == [SELF_RULE], url
+    for url in ("http://10.1.2.3:8098/", "http://93.184.216.34:8099/"):
+        assert decide_in(ruleset, call("web/fetch", url=url)).decision.effect is Effect.ALLOW, url
+
+
 def test_a_bundle_without_places_has_the_rule_and_it_never_matches() -> None:
     ruleset = world()
     assert SELF_RULE in ruleset.engine.policies

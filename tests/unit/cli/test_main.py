@@ -1,6 +1,8 @@
 """The command line's table of commands says what the commands say of themselves."""
 
 import importlib
+import importlib.metadata
+import os
 import subprocess
 import sys
 
@@ -39,3 +41,24 @@ def test_a_reader_that_leaves_early_is_no_fault() -> None:
     command = f"{sys.executable} -m authz openapi | head -c 10"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
+
+
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"authz {importlib.metadata.version('authz')}\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_finds_no_room_is_a_failure_in_one_line(unbuffered: str) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run(
+            [sys.executable, "-m", "authz", "openapi"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (2, "authz: No space left on device\n")

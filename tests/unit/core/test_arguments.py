@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +63,7 @@ def test_defaults_are_filled_in_at_every_depth() -> None:
 
 def test_what_was_sent_is_left_as_it_was() -> None:
     schema = schema_of({"a": {"default": 1}, "b": {"type": "object", "properties": {"c": {"default": 1}}}})
-    sent = {"b": {}}
+    sent: dict[str, Any] = {"b": {}}
     filled(schema, sent)
     assert sent == {"b": {}}
     complete = {"a": None, "b": {"c": 2}}
@@ -73,6 +74,207 @@ def test_the_members_before_items_have_schemas_of_their_own() -> None:
     item = {"type": "object", "properties": {"x": {"default": 1}}}
     schema = schema_of({"l": {"type": "array", "prefixItems": [{"type": "object"}], "items": item}})
     assert filled(schema, {"l": [{}, {}]}) == {"l": [{}, {"x": 1}]}
+    assert filled(schema, {"l": []}) == {"l": []}
+
+
+X: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer", "default": 1}}}
+Y = {"type": "object", "properties": {"x": {"type": "integer", "default": 2}}}
+XS = {"type": "array", "items": X}
+NULL = {"type": "null"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"anyOf": [{"type": "array", "items": X}, NULL]}, [{}, {"x": 5}], [{"x": 1}, {"x": 5}]),
+        ({"oneOf": [NULL, {"type": "array", "items": X}]}, [{}], [{"x": 1}]),
+        ({"anyOf": [{"$ref": "#/$defs/xs"}, NULL]}, [{}], [{"x": 1}]),
+        ({"anyOf": [{"$ref": "#/$defs/xs"}, NULL]}, None, None),
+        ({"type": ["array", "null"], "items": X}, [{}], [{"x": 1}]),
+        ({"type": "array", "prefixItems": [X, Y]}, [{}, {}, {}], [{"x": 1}, {"x": 2}, {}]),
+        ({"type": "array", "prefixItems": [X, Y]}, [{}], [{"x": 1}]),
+        ({"type": "array", "prefixItems": [Y], "items": X}, [{}, {}], [{"x": 2}, {"x": 1}]),
+        ({"type": "array", "items": {"anyOf": [X, NULL]}}, [{}, None], [{"x": 1}, None]),
+        ({"type": "object", "additionalProperties": X}, {"k": {}, "l": {}}, {"k": {"x": 1}, "l": {"x": 1}}),
+        ({"type": "object", "properties": {"k": Y}, "additionalProperties": X}, {"k": {}, "l": {}},
+         {"k": {"x": 2}, "l": {"x": 1}}),
+        ({"anyOf": [{"type": "object", "additionalProperties": X}, NULL]}, {"k": {}}, {"k": {"x": 1}}),
+        # A default of a member of what is itself absent is not filled in: there is nothing to fill.
+        ({"type": "object", "properties": {"in": X}}, {}, {}),
+        ({"type": "object", "properties": {"in": X}}, {"in": {}}, {"in": {"x": 1}}),
+    ],
+)  # fmt: skip
+def test_defaults_are_filled_in_wherever_one_schema_applies(schema: Any, value: Any, expected: Any) -> None:
+    compiled = schema_of({"v": schema, "xs": {"$ref": "#/$defs/xs"}}, **{"$defs": {"xs": XS}})
+    assert filled(compiled, {"v": value}) == {"v": expected}
+    assert filled(compiled, {}) == {}
+
+
+DEFS = {
+    "t": X,
+    "named": {"$anchor": "here", **X},
+    "colour": {"type": "string", "default": "red"},
+}
+USED = {"t": {"$ref": "#/$defs/t"}, "n": {"$ref": "#/$defs/named"}, "c": {"$ref": "#/$defs/colour"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"anyOf": [X, Y]}, "/properties/v/anyOf/0/properties/x/default"),
+        ({"anyOf": [X, Y, NULL]}, "/properties/v/anyOf/0/properties/x/default"),
+        ({"oneOf": [X, {"type": "string"}]}, "/properties/v/oneOf/0/properties/x/default"),
+        ({"allOf": [X]}, "/properties/v/allOf/0/properties/x/default"),
+        ({"allOf": [{"$ref": "#/$defs/t"}]}, "/$defs/t/properties/x/default"),
+        ({"type": "object", "anyOf": [X, NULL]}, "/properties/v/anyOf/0/properties/x/default"),
+        ({"properties": X["properties"], "anyOf": [{"type": "object"}, NULL]}, "/v/properties/x/default"),
+        ({"anyOf": [{"type": "string", "default": "a"}, NULL]}, "/properties/v/anyOf/0/default"),
+        ({"anyOf": [{"$ref": "#/$defs/colour"}, NULL]}, "/$defs/colour/default"),
+        ({"anyOf": [{"anyOf": [X, NULL]}, NULL]}, "/anyOf/0/anyOf/0/properties/x/default"),
+        ({"patternProperties": {"^k": X}}, "/patternProperties/^k/properties/x/default"),
+        ({"patternProperties": {"^k": {}}, "additionalProperties": X}, "/additionalProperties/properties/x"),
+        ({"unevaluatedProperties": X}, "/unevaluatedProperties/properties/x/default"),
+        ({"unevaluatedItems": X}, "/unevaluatedItems/properties/x/default"),
+        ({"contains": X}, "/contains/properties/x/default"),
+        ({"if": X, "then": {}}, "/if/properties/x/default"),
+        ({"then": X, "if": {}}, "/then/properties/x/default"),
+        ({"not": X}, "/not/properties/x/default"),
+        ({"dependentSchemas": {"k": X}}, "/dependentSchemas/k/properties/x/default"),
+        ({"propertyNames": {"default": "a"}}, "/propertyNames/default"),
+        # A sibling of `$ref` that says the same keyword stands in front of what the target says.
+        ({"$ref": "#/$defs/t", "properties": {"x": {"type": "integer"}}}, "/$defs/t/properties/x/default"),
+        ({"$ref": "#/$defs/t", "additionalProperties": X}, "/additionalProperties/properties/x/default"),
+        # References that only the validator understands.
+        ({"$ref": "#here", "default": {}}, "/$defs/named/properties/x/default"),
+        ({"$ref": "#here"}, "/$defs/named/properties/x/default"),
+        ({"$dynamicRef": "#here"}, "/$defs/named/properties/x/default"),
+        ({"$ref": "#/%24defs/t"}, "/$defs/t/properties/x/default"),
+        # Places that cannot be absent have nothing to fill in.
+        ({"items": {"type": "string", "default": "a"}}, "/properties/v/items/default"),
+        ({"prefixItems": [{"type": "string", "default": "a"}]}, "/properties/v/prefixItems/0/default"),
+        ({"additionalProperties": {"default": "a"}}, "/properties/v/additionalProperties/default"),
+        ({"$defs": {"unused": {"default": "a"}}}, "/properties/v/$defs/unused/default"),
+    ],
+)
+def test_a_default_that_is_not_filled_in_is_refused(schema: Any, pointer: str) -> None:
+    with pytest.raises(SchemaUnusable, match="is never filled in") as caught:
+        schema_of({**USED, "v": schema}, **{"$defs": DEFS})
+    assert pointer in str(caught.value)
+    assert "delete it" in str(caught.value)
+
+
+def test_a_default_of_the_whole_is_refused() -> None:
+    with pytest.raises(SchemaUnusable, match="`/default` is never filled in"):
+        schema_of({}, default={})
+
+
+def test_what_is_only_called_default_is_no_default() -> None:
+    schema = schema_of(
+        {
+            "default": {"type": "object", "properties": {"default": {"type": "string"}}},
+            "e": {"enum": [{"default": 1}]},
+            "c": {"const": {"default": 1}},
+            "x": {"examples": [{"default": 1}]},
+            "d": {"type": "object", "default": {"default": {"default": 1}}},
+            "u": {"anyOf": [{"const": {"default": 2}}, {"type": "object", "required": ["default"]}]},
+        }
+    )
+    assert filled(schema, {}) == {"d": {"default": {"default": 1}}}
+
+
+def test_the_default_nearest_to_a_property_is_filled_in() -> None:
+    schema = schema_of(
+        {
+            **USED,
+            "v": {"$ref": "#/$defs/colour", "default": "blue"},
+            "l": {"items": {"$ref": "#/$defs/colour"}},
+        },
+        **{"$defs": DEFS},
+    )
+    assert filled(schema, {"l": []}) == {"c": "red", "v": "blue", "l": []}
+
+
+NAMES = st.sampled_from(["a", "b"])
+
+
+def _nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    members = st.dictionaries(NAMES, inner, max_size=2)
+    objects = st.builds(lambda found: {"type": "object", "properties": found}, members)
+    return (
+        objects
+        | st.builds(lambda found, rest: {**found, "additionalProperties": rest}, objects, inner)
+        | st.builds(lambda found, rest: {**found, "patternProperties": {"^k": rest}}, objects, inner)
+        | st.builds(lambda found, one: {**found, "allOf": [one]}, objects, objects)
+        | st.builds(lambda found: {"type": "array", "items": found}, inner)
+        | st.builds(lambda one, found: {"prefixItems": [one], "items": found}, inner, inner)
+        | st.builds(lambda found: {"anyOf": [found, {"type": "null"}]}, inner)
+        | st.builds(lambda one, other: {"anyOf": [one, other]}, inner, inner)
+        | st.builds(lambda found: {"$ref": "#/$defs/o", **found}, objects)
+        | st.just({"$ref": "#/$defs/o"})
+    )
+
+
+LEAF = {"type": "integer"}
+NODES = st.recursive(st.sampled_from([LEAF, {**LEAF, "default": 7}]), _nodes, max_leaves=5)
+
+
+def _value(draw: st.DrawFn, shared: dict[str, Any], node: dict[str, Any], depth: int = 0) -> Any:
+    """A value that is likely to fit."""
+    if "$ref" in node:
+        own = node.get("properties", {})
+        node = {**shared, **node, "properties": {**shared["properties"], **own}}
+    if "anyOf" in node:
+        return _value(draw, shared, draw(st.sampled_from(node["anyOf"])), depth)
+    if node.get("type") == "null":
+        return None
+    if node.get("type") == "integer":
+        return draw(st.integers(0, 2))
+    if "items" in node:
+        items = [*node.get("prefixItems", []), node["items"], node["items"]]
+        count = draw(st.integers(0, len(items))) if depth < 4 else 0
+        return [_value(draw, shared, item, depth + 1) for item in items[:count]]
+    members = dict(node["properties"])
+    for one in node.get("allOf", []):
+        members = {**one["properties"], **members}
+    for keyword, rest in (("additionalProperties", "z"), ("patternProperties", "k")):
+        if keyword in node:
+            members[rest] = node[keyword]["^k"] if rest == "k" else node[keyword]
+    names: set[str] = draw(st.sets(st.sampled_from(sorted(members)))) if members and depth < 4 else set()
+    return {name: _value(draw, shared, members[name], depth + 1) for name in sorted(names)}
+
+
+def _demanding(node: Any) -> Any:
+    """The schema with every property that has a default required."""
+    if isinstance(node, list):
+        return [_demanding(member) for member in node]
+    if not isinstance(node, dict):
+        return node
+    changed = {name: _demanding(member) for name, member in node.items()}
+    members = node.get("properties", {})
+    needed = [name for name, member in members.items() if "default" in member]
+    return {**changed, "required": needed} if needed else changed
+
+
+@given(st.dictionaries(NAMES, NODES, min_size=1, max_size=2), NODES, st.data())
+def test_no_default_of_a_usable_schema_is_left_out(
+    properties: dict[str, Any], inner: dict[str, Any], data: st.DataObject
+) -> None:
+    """Wherever a schema with defaults applies to an object, the object has them all."""
+    shared = {"type": "object", "properties": {"a": inner, "b": {**LEAF, "default": 8}}}
+    raw = {
+        "type": "object",
+        "properties": {**properties, "o": {"$ref": "#/$defs/o"}},
+        "$defs": {"o": shared},
+    }
+    try:
+        schema = ArgumentSchema(raw)
+    except SchemaUnusable:
+        return
+    found = schema.check(data.draw(st.composite(_value)(shared, raw)))
+    if isinstance(found, tuple):
+        return
+    assert jsonschema_rs.Draft202012Validator(_demanding(raw)).is_valid(found)
+    assert schema.check(found) is found
 
 
 def test_a_default_is_judged_with_the_rest() -> None:

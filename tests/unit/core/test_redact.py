@@ -1,16 +1,17 @@
 """Secrets are redacted before anything is written: structure kept, values as keyed digests (AU3)."""
 
 import json
+import re
 import string
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from authz.core.record import decision_event, refusal_event
-from authz.core.redact import MAX_CLEAR_LENGTH, Redactor
+from authz.core.redact import MAX_CLEAR_LENGTH, MAX_UNKNOWN_LEAVES, Redactor, looks_secret
 from authz.model.call import Call
 from authz.model.resource import ResolvedPath
 from tests.support.world import (
@@ -75,6 +76,50 @@ def test_an_unknown_tool_has_no_harmless_argument() -> None:
     assert found["a"].keys() == found["b"][0].keys() == found["b"][1]["c"].keys() == {"redacted", "length"}
 
 
+class Counting(Redactor):
+    """Counts its digests: each is an HMAC over a canonical form."""
+
+    def __init__(self) -> None:
+        super().__init__(b"k" * 32)
+        self.digests = 0
+
+    def digest_of(self, value: Any) -> dict[str, Any]:
+        self.digests += 1
+        return super().digest_of(value)
+
+
+LEAVES: list[Any] = [1, "x", True, 1.5, "y", "z", [], {}]
+
+
+@pytest.mark.parametrize("count", [MAX_UNKNOWN_LEAVES + 1, 10_000])
+def test_of_an_unknown_tool_with_many_values_one_digest_is_recorded(count: int) -> None:
+    redactor = Counting()
+    arguments = {"name-of-it": [LEAVES[number % len(LEAVES)] for number in range(count)]}
+    found = redactor.arguments(arguments, None, frozenset())
+    assert found == KEYED.digest_of(arguments) | {"leaves": count}
+    assert "name-of-it" not in json.dumps(found)
+    assert redactor.digests == 1
+    assert found != redactor.arguments({"name-of-it": [*arguments["name-of-it"][1:], 2]}, None, frozenset())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"a": ["x"] * MAX_UNKNOWN_LEAVES},
+        {"a": {str(number): number for number in range(MAX_UNKNOWN_LEAVES - 2)}, "b": [], "c": None},
+    ],
+)
+def test_up_to_the_bound_the_structure_of_an_unknown_tool_is_kept(arguments: dict[str, Any]) -> None:
+    assert KEYED.arguments(arguments, None, frozenset()).keys() == arguments.keys()
+
+
+def test_of_a_known_tool_the_structure_is_kept_however_many_values_there_are() -> None:
+    many = [f"zq{number}" for number in range(MAX_UNKNOWN_LEAVES * 2)]
+    found = written({"to": "a@example.com", "body": many, "list": many})
+    assert (found["to"], found["list"]) == ("a@example.com", many)
+    assert [leaf["length"] for leaf in found["body"]] == [len(item) for item in many]
+
+
 # Put together here, so that nothing that scans this file takes them for real ones.
 FILLER = "aB3" * 12
 SHAPES = [
@@ -103,6 +148,55 @@ def test_what_looks_like_a_credential_is_redacted_in_a_clear_role_too(shape: str
     for text in (shape, f"curl -H '{shape}' x", f"a\n{shape}\nb"):
         assert shape not in json.dumps(written({"at": text, "list": [text]}))
     assert shape not in json.dumps(written({"list": {f"x {shape}": 1}}))
+
+
+# What a token is, without regard to how long the search for one takes.
+TOKEN = re.compile(
+    r"""
+      \b(?:sk|pk|rk)[-_](?:live|test|ant|proj)?[-_]?[A-Za-z0-9_-]{16,}
+    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,} | \bglpat-[A-Za-z0-9_-]{16,}
+    | \bxox[abeprs]-[A-Za-z0-9-]{10,} | \bAIza[A-Za-z0-9_-]{30,} | \b(?:AKIA|ASIA)[A-Z0-9]{12,}
+    | \bazk_[A-Za-z0-9_-]{20,} | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{40,}
+    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
+    """,
+    re.VERBOSE,
+)
+PREFIXES = "sk- pk_live_ rk-test- ghp_ github_pat_ glpat- xoxb- AIza AKIA azk_ npm_ pypi- eyJ".split()
+NEAR_TOKENS = st.lists(
+    st.sampled_from(PREFIXES)
+    | st.builds(
+        lambda char, count: char * count, st.sampled_from("aB3_-."), st.sampled_from([1, 7, 8, 9, 30])
+    )
+    | st.sampled_from(
+        ["Ab3dEf7h", "A" * 11, "A" * 12, "é", "ſ", " ", "/", "\n", "x", "-eyJ", ".eyJ", "_eyJ"]
+    ),
+    max_size=10,
+).map("".join)
+
+
+@given(NEAR_TOKENS)
+@settings(max_examples=500)
+@example("a-eyJ" + "a" * 8 + "." + "b" * 8 + ".")
+@example("éeyJ-eyJ" + "a" * 8 + "." + "b" * 8 + ".")
+@example("eyJ" + "a" * 7 + ".eyJ" + "a" * 8 + "." + "b" * 8 + ".")
+@example("_eyJ" + "a" * 8 + "." + "b" * 8 + ".")
+def test_the_bounded_search_finds_the_tokens_that_the_shapes_describe(text: str) -> None:
+    assert looks_secret(text) is (TOKEN.search(text) is not None)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("-eyJaaaa", "eyJ-", "eyJaaaaaaaa.eyJ.", "-sk-", "sk-live-abc.", "ghp_abc-", "xoxb-a.", "AKIAA-"),
+        *("password  ", "auth", "://a:b", "://", "bearer  ", "basic", "-----BEGIN ", "PRIVATE KEY"),
+        *("a", "-", "_", ".", "aaaaaaaaaaa ", "é"),
+    ],
+)
+def test_a_megabyte_of_what_almost_is_a_token_is_searched(piece: str) -> None:
+    """Where a search looked at each place for the whole rest of the text, this would not end today."""
+    text = piece * (1_000_000 // len(piece))
+    assert looks_secret(text) is (TOKEN.search(piece * 50) is not None)
+    assert looks_secret(f"{text} eyJ{'a' * 8}.{'b' * 8}.c")
 
 
 @pytest.mark.parametrize(
@@ -138,8 +232,28 @@ def test_a_url_keeps_its_place_and_loses_its_secrets(uri: str, gone: str, kept: 
     assert gone not in json.dumps(written({"at": uri}))
 
 
+def test_a_url_with_more_secrets_than_a_record_holds_is_one_digest() -> None:
+    redactor = Counting()
+    uri = "https://example.com/?" + "&".join(f"token={number}" for number in range(100_000))
+    assert redactor.uri(uri) == f"redacted:{KEYED.digest_of(uri)['redacted']}"
+    assert redactor.digests < MAX_CLEAR_LENGTH // 16
+
+
+def test_a_long_secret_in_a_url_does_not_take_its_place_away() -> None:
+    found = KEYED.uri(f"https://example.com/a?page=2&x={'z' * 100_000}&y=3")
+    assert found.startswith("https://example.com/a?page=2&x=hmac-sha256:")
+    assert found.endswith("&y=3")
+    assert KEYED.uri("https://example.com/" + "a" * 5000).startswith("redacted:")
+    assert KEYED.uri("https://example.com/?" + "a=b&" * 1500).startswith("redacted:")
+
+
 def test_a_plain_url_is_left_alone() -> None:
-    for uri in ("https://example.com/a?page=2&q=cats", "file:///workspace/a", "mailto:ada@example.com"):
+    for uri in (
+        "https://example.com/a?page=2&q=cats",
+        "file:///workspace/a",
+        "mailto:ada@example.com",
+        "x://y?",
+    ):
         assert KEYED.uri(uri) == uri
 
 
@@ -277,6 +391,7 @@ def test_a_refusal_before_a_decision_has_a_record_of_its_own() -> None:
         message="no JSON",
         pointer="/a",
         status=400,
+        redactor=KEYED,
         now_ms=NOW_MS,
     )
     body = json.loads(event.body)

@@ -1,13 +1,15 @@
 """One parser in front of everything: what it takes, what it refuses, and where it says the fault stands."""
 
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from authz.core.strict_json import MAX_DEPTH, MAX_SAFE_INTEGER, escape_pointer, loads
+from authz.core.strict_json import MAX_DEPTH, MAX_SAFE_INTEGER, MAX_VALUES, escape_pointer, loads
 from authz.errors import MalformedInput, TooLarge
 from tests.support.shared import vectors
 
@@ -173,8 +175,131 @@ def test_brackets_in_strings_are_no_nesting() -> None:
     assert loads(text.encode()) == json.loads(text)
 
 
-def test_a_hundred_thousand_brackets_are_refused_and_not_recursed_into() -> None:
-    assert refusal("[" * 100_000).code == "input.too_deep"
+def test_depth_is_found_among_many_values_and_behind_strings() -> None:
+    crowd = '"]}\\"]", [], {"]": {}}, ' * 1000
+    nested = "[" * (MAX_DEPTH - 1)
+    assert len(loads(f"[{crowd}{nested}1{']' * (MAX_DEPTH - 1)}]".encode())) == 3001
+    found = refusal(f"[{crowd}\n{nested}[1{']' * MAX_DEPTH}]")
+    assert (found.code, found.line, found.column) == ("input.too_deep", 2, MAX_DEPTH)
+
+
+@pytest.mark.parametrize(
+    ("count", "code"), [(MAX_VALUES, "input.too_deep"), (100_000, "input.too_many_values")]
+)
+def test_a_hundred_thousand_brackets_are_refused_and_not_recursed_into(count: int, code: str) -> None:
+    assert refusal("[" * count).code == code
+
+
+def values_in(value: Any) -> int:
+    """Scalars, arrays and objects, as the bound counts them."""
+    if isinstance(value, dict):
+        return 1 + sum(map(values_in, value.values()))
+    return 1 + sum(map(values_in, value)) if isinstance(value, list) else 1
+
+
+TRICKY = st.text(st.sampled_from('a,:"\\[]{} \n'), max_size=8)
+TRICKY_VALUES = st.recursive(
+    st.sampled_from([0, -1.5, 1e300, None, True, [], {}]) | TRICKY,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TRICKY, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(TRICKY_VALUES, st.sampled_from([None, 1]), st.booleans())
+@example({"a": {}, "b:": [":"], ",": [[], {}], "": "\\"}, None, True)
+def test_the_number_of_values_is_bounded_exactly(value: Any, indent: int | None, last: bool) -> None:
+    zeros = [0] * (MAX_VALUES - 1 - values_in(value))
+    fits = [*zeros, value] if last else [value, *zeros]
+    assert loads(json.dumps(fits, indent=indent).encode()) == fits
+
+    text = json.dumps([*fits, "more"], indent=indent)
+    found = refusal(text)
+    before = text[: text.rindex('"more"')]
+    assert found.code == "input.too_many_values"
+    assert (found.line, found.column) == (before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def test_a_member_too_many_is_named_where_its_name_begins() -> None:
+    members = ", ".join(f'"{number}": 0' for number in range(MAX_VALUES))
+    found = refusal(f"{{{members}\n}}")
+    assert (found.code, found.line) == ("input.too_many_values", 1)
+    assert found.column == len(members) - len(f'"{MAX_VALUES - 1}": 0') + 2
+    assert str(MAX_VALUES) in found.message
+
+
+@pytest.mark.parametrize("content", [",", "[", "]", "{", '"', "\\", ",\n", '",', "\\,", ":,"])
+def test_a_long_string_is_one_value_whatever_it_holds(content: str) -> None:
+    value = {"text": content * (1_000_000 // len(content) // 2), "path": "/a"}
+    assert loads(json.dumps(value).encode()) == value
+
+
+def lines_run(action: Callable[[], object]) -> int:
+    """How many lines of Python ran: the work, less what is done in C."""
+    count = 0
+
+    def trace(*_: object) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def read(text: str) -> str:
+    """The code of the refusal; empty where the text is read."""
+    try:
+        loads(text.encode())
+    except MalformedInput as error:
+        return error.code
+    return ""
+
+
+MB = 1_000_000
+MANY = MAX_VALUES - 200
+HOSTILE = {
+    "commas": "[" + "," * MB,
+    "values": "[" + "1," * (MB // 2),
+    "openings": "[" * MB,
+    "closings": "[" * 65 + "]" * MB,
+    "closings behind the root": "[" * 60 + "]" * MB + "[" * 60,
+    "empty arrays": "[" * 65 + "]" * 65 + "[]" * (MB // 2),
+    "empty arrays without commas": "[" + "[]" * (MB // 2),
+    "mixed brackets": "[{]}" * (MB // 4),
+    "quotes": '"' * MB + "[" * 65 + "," * MAX_VALUES,
+    "escaped quotes without an end": "[" * 65 + '"' + '\\"' * (MB // 2) + "," * MAX_VALUES,
+    "names": '{"":' + '"":' * (MB // 3) + "," * MAX_VALUES,
+    "colons": ":" * MB + "[" * 65 + "," * MAX_VALUES,
+    "blanks": ("[" + " " * 99) * (MB // 100),
+    "one long number": "[" * 60 + "1" * MB,
+    "one long fraction": "0." + "1" * MB + "e999",
+    "escapes and a fault": '["' + "\\n" * (MB // 2) + '\x01"',
+    "surrogates": '["' + "\\ud83d\\ude02" * (MB // 12) + '"]',
+    "a long text beside a lone surrogate": '["' + "é" * (MB // 2) + '", "\\ud800"]',
+    "as many values as may be, and a fault": "[" + "1," * MANY + "NaN]",
+    "as many names as may be, one twice": "{"
+    + "".join(f'"\\n{n}":"\\n",' for n in range(MANY))
+    + '"\\n0":1}',
+    "as many containers as may be, too deep": "[" + '{"a":[]},' * (MANY // 2) + "[" * 65,
+    "many brackets, each in a string": '["' + "[{" * (MB // 2) + '"]',
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_what_is_done_in_python_is_bounded_by_the_values(text: str) -> None:
+    """A text of a megabyte may not keep the event loop: not to be read, and not to be refused."""
+    assert lines_run(lambda: read(text)) <= 150 * MAX_VALUES
+
+
+@pytest.mark.parametrize("text", ["[" + "1," * MB + "1]", "[" + "[]," * MB + "1]", "[" * MB])
+def test_what_is_too_much_does_not_reach_the_decoder(text: str) -> None:
+    assert read(text) == "input.too_many_values"
+    assert lines_run(lambda: read(text)) <= 100
 
 
 def test_the_size_is_checked_before_anything_is_read() -> None:

@@ -63,6 +63,14 @@ def test_one_bad_address_refuses_the_list() -> None:
         ("a b@example.com", "email.invalid"),
         ("a\u200bb@example.com", "email.invalid"),
         ("a\u202eb@example.com", "email.invalid"),
+        ("ada\u200b@example.com", "email.invalid"),
+        ("a\u00add@example.com", "email.invalid"),
+        ("ada\ue000@example.com", "email.invalid"),
+        ("ada\U000e0041@example.com", "email.invalid"),
+        ("ada\ufe0f@example.com", "email.invalid"),
+        ("ada\u3164@example.com", "email.invalid"),
+        ("a\u00a0d@example.com", "email.invalid"),
+        ('"ada\u200b"@example.com', "email.invalid"),
         ("ada@exa mple.com", "email.invalid"),
         ("ada@*.example.com", "email.invalid"),
         ("ada@-x.example", "email.invalid"),
@@ -150,3 +158,19 @@ def test_canonical_is_stable_and_plain(text: str) -> None:
         assert found.value.count("@") == 1
         assert not set(found.value) & set('<>()[]",;: \\%!')
     assert canonicalize("email", ", ".join(found.value for found in result), Base()) == result
+
+
+@given(
+    st.text("abc.", max_size=4).map("a{}a".format),
+    st.characters(categories=["Cf", "Cc", "Co", "Zl", "Zp", "Zs"])
+    | st.sampled_from("\u034f\u3164\ufe0f\uffa0"),
+)
+def test_no_mailbox_looks_like_another(local: str, hidden: str) -> None:
+    for spelled in (
+        f"{local}{hidden}@example.com",
+        f"{hidden}{local}@example.com",
+        f"{local}{hidden}b@example.com",
+    ):
+        found = canonicalize("email", spelled, Base())
+        # A plain space at the beginning stands outside the address.
+        assert isinstance(found, NotCanonical) or (hidden == " " and spelled.startswith(" "))

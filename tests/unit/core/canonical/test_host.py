@@ -181,6 +181,27 @@ def test_class_of_an_address(address: str, expected: str) -> None:
         ("db.internal", "local_name", "name"),
         ("nas.home.arpa", "local_name", "name"),
         ("intranet", "local_name", "name"),
+        ("localhost.localdomain", "local_name", "name"),
+        ("LocalHost.LocalDomain.", "local_name", "name"),
+        ("a.localhost.localdomain", "local_name", "name"),
+        ("localhost6", "local_name", "name"),
+        ("localhost6.localdomain6", "local_name", "name"),
+        ("ip6-localhost", "local_name", "name"),
+        ("ip6-loopback", "local_name", "name"),
+        ("web.localdomain", "local_name", "name"),
+        ("api.default.svc", "local_name", "name"),
+        ("api.default.svc.cluster.local", "local_name", "name"),
+        ("nas.lan", "local_name", "name"),
+        ("wiki.corp", "local_name", "name"),
+        ("router.home", "local_name", "name"),
+        ("wiki.intranet", "local_name", "name"),
+        ("db.private", "local_name", "name"),
+        ("db.domain", "local_name", "name"),
+        ("domain", "local_name", "name"),
+        ("notlocalhost.localdomain.example", "name", "name"),
+        ("corp.example", "name", "name"),
+        ("mycorp.example", "name", "name"),
+        ("notlan.example", "name", "name"),
         ("metadata.google.internal", "metadata", "name"),
         ("notlocalhost.example", "name", "name"),
         ("localhost.example", "name", "name"),
@@ -190,6 +211,17 @@ def test_class_of_an_address(address: str, expected: str) -> None:
 def test_class_of_a_name(name: str, fine: str, coarse: str) -> None:
     attributes = resource("host", name).entity.attributes
     assert attributes == {"class": fine, "host_class": coarse, "is_ip": False, "port": 0}
+
+
+LABEL = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
+INNER = ["localhost", "localdomain", "local", "internal", "svc", "lan", "corp", "home", "intranet"]
+
+
+@given(st.lists(LABEL, max_size=3), st.sampled_from([*INNER, "private", "domain", "localdomain6"]))
+def test_names_that_only_an_inner_resolver_answers_are_local(labels: list[str], last: str) -> None:
+    attributes = resource("host", ".".join([*labels, last])).entity.attributes
+    assert attributes["class"] == "local_name"
+    assert (attributes["host_class"] == "localhost-name") == (last == "localhost")
 
 
 ADDRESSES = st.one_of(

@@ -38,6 +38,18 @@ def test_one_object_has_one_spelling(value: str | int, canonical: str, uri: str)
         ("a\0", "id.control_character"),
         ("a\u2028b", "id.control_character"),
         ("a\ud800", "id.surrogate"),
+        ("ops\u200b", "id.invisible_character"),
+        ("\u200bops", "id.invisible_character"),
+        ("o\u00adps", "id.invisible_character"),
+        ("o\u202eps", "id.invisible_character"),
+        ("ops\ufeff", "id.invisible_character"),
+        ("ops\ue000", "id.invisible_character"),
+        ("ops\U000e0041", "id.invisible_character"),
+        ("ops\ufe0f", "id.invisible_character"),
+        ("ops\u3164", "id.invisible_character"),
+        ("a\u00a0b", "id.odd_space"),
+        ("a\u3000b", "id.odd_space"),
+        ("a\u202fb", "id.odd_space"),
         ("x" * 257, "id.too_long"),
         (10**300, "id.too_long"),
         pytest.param(10**20_000, "id.too_long", id="more digits than str() takes"),
@@ -113,6 +125,22 @@ def test_different_types_never_share_an_object(left: str, right: str) -> None:
     if not isinstance(first, NotCanonical) and not isinstance(second, NotCanonical):
         assert first[0].entity.id != second[0].entity.id
         assert first[0].uri != second[0].uri
+
+
+HIDDEN = st.one_of(
+    st.characters(categories=["Cf", "Co", "Zl", "Zp"]),
+    st.characters(categories=["Zs"], exclude_characters=" "),
+    st.sampled_from("\u034f\u115f\u17b4\u180b\u2065\u3164\ufe00\uffa0\ufff0\U000e0000\U000e01ef\U000e0fff"),
+)
+
+
+@given(st.text("abc019-:/", min_size=1, max_size=8), st.text("abc019-:/", min_size=1, max_size=8), HIDDEN)
+def test_no_id_looks_like_another(before: str, after: str, hidden: str) -> None:
+    assert refusal("id", before + hidden + after, object_type="account")
+    with_it = canonicalize("id", before + hidden, Base(), object_type="account")
+    # White space at an end is trimmed, so there the id is the plain one.
+    plain = resource("id", before, object_type="account")
+    assert isinstance(with_it, NotCanonical) or with_it == (plain,)
 
 
 @given(st.one_of(st.text(max_size=30), st.integers()))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz.core.canonical import canonicalize
+from authz.core.canonical import canonical_literal, canonicalize
 from authz.model.resource import Base, NotCanonical, Volume
 from tests.support.canonical import WORKSPACE, ancestors, is_in, refusal, resource
 
@@ -271,6 +271,94 @@ def test_staging_what_lies_beside_the_repository_is_outside() -> None:
     assert not is_in(resource("path", "../.kube/config"), "Directory", "/workspace")
 
 
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "/proc/self/root/etc/shadow",
+        "/proc/self/root",
+        "/proc/thread-self/root/x",
+        "/proc/1/cwd/.env",
+        "/proc/4711/fd/3",
+        "/proc/self/exe",
+        "/proc/self/task/12/root/x",
+        "/proc/self/map_files/1-2",
+        "/proc//self/./root/x",
+        "/x/../proc/self/cwd",
+        "../proc/self/cwd/x",
+        "file:///proc/self/root/x",
+        "file:///proc/%73elf/root/x",
+        "/dev/fd/3",
+        "/dev/fd",
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+        "../dev/fd/0",
+    ],
+)
+def test_a_way_through_a_process_is_no_place(spelled: str) -> None:
+    refused = refusal("path", spelled)
+    assert (refused.code, refused.understood) == ("path.process_alias", False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/cpuinfo",
+        "/proc/self/environ",
+        "/proc/1/mem",
+        "/proc/self",
+        "/proc/self/rootkit",
+        "/proc/sys/kernel/core_pattern",
+        "/proc/x1/root",
+        "/PROC/self/root",
+        "/dev/null",
+        "/dev/stdinx",
+        "/dev/fdx",
+        "/workspace/proc/self/root",
+        "/workspace/dev/fd/3",
+    ],
+)
+def test_other_files_of_the_kernel_stay_ordinary(path: str) -> None:
+    assert resource("path", path).value == path
+
+
+def test_a_way_through_a_process_is_found_in_any_case_where_the_volume_folds_it() -> None:
+    assert refusal("path", "/PROC/Self/Root/x", FOLDING).code == "path.process_alias"
+    assert refusal("path", "/proc/\u017felf/root", FOLDING).code == "path.process_alias"
+    assert refusal("path", "/Dev/StdIn", FOLDING).code == "path.process_alias"
+    assert isinstance(canonical_literal("Directory", "/proc/self/root"), NotCanonical)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env.",
+        ".env ",
+        ".env. .",
+        "secrets./x",
+        "secrets /x",
+        "...",
+        ".git\u200c/config",
+        "\ufeff.git/config",
+        ".e\u200dnv",
+        ".e\u00adnv",
+        ".env\ufe0f",
+        ".env\uf029",
+        ".env\U000e0041",
+    ],
+)
+def test_a_volume_that_folds_case_may_take_one_name_for_another(name: str) -> None:
+    """HFS+, NTFS and SMB leave out some characters: `.env.` and `.git` with a joiner are other files."""
+    refused = refusal("path", name, FOLDING)
+    assert (refused.code, refused.understood) == ("path.ambiguous_name", False)
+    assert resource("path", name).value == f"/workspace/{name}"
+
+
+@pytest.mark.parametrize("name", [".env", "a.b", "a b", " a", "a\u202fPM.png", "ä", "."])
+def test_ordinary_names_are_ordinary_on_such_a_volume(name: str) -> None:
+    assert resource("path", name, FOLDING)
+
+
 # Properties.
 
 NAMES = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=12)
@@ -344,3 +432,36 @@ def test_case_does_not_matter_where_the_volume_folds_it(path: str) -> None:
         if not isinstance(result, NotCanonical) and spelled.casefold() == path.casefold()
     }
     assert len(keys) <= 1
+
+
+@given(
+    st.sampled_from(["root", "cwd", "fd", "exe", "task"]),
+    st.one_of(st.sampled_from(["self", "thread-self"]), st.integers(0, 2**22).map(str)),
+    SPELLINGS,
+    VOLUMES,
+)
+def test_no_path_leads_through_a_process(link: str, process: str, rest: str, volume: Volume) -> None:
+    for spelled in (f"/proc/{process}/{link}/{rest}", f"/dev/fd/{rest}", rest):
+        result = canonicalize("path", spelled, Base(cwd="/proc/self", volume=volume))
+        if not isinstance(result, NotCanonical):
+            parts = [*result[0].entity.id.split("/"), "", "", ""]
+            assert parts[1:3] not in (["dev", "fd"], ["dev", "stdin"])
+            is_process = parts[2] in ("self", "thread-self") or parts[2].isdecimal()
+            assert not (
+                parts[1] == "proc" and is_process and parts[3] in ("root", "cwd", "fd", "exe", "task")
+            )
+
+
+@given(
+    st.text("abc.", min_size=1, max_size=5),
+    st.characters(categories=["Cf", "Co"]) | st.sampled_from(". \u034f\u3164\ufe00\uffa0\U000e01ef"),
+    st.text("abc/", max_size=4),
+)
+def test_on_a_folding_volume_no_name_looks_like_another(name: str, ignored: str, rest: str) -> None:
+    for spelled in (f"/w/{name}{ignored}/{rest}", f"/w/{ignored}{name}{rest}"):
+        result = canonicalize("path", spelled, FOLDING)
+        if isinstance(result, NotCanonical):
+            continue
+        # What is left of a dot or a space stands at the beginning or inside, where no volume drops it.
+        assert ignored in ". "
+        assert not any(part.endswith((".", " ")) for part in result[0].value.split("/"))

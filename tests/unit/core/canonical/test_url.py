@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz.core.canonical import canonicalize
+from authz.core.canonical import canonical_literal, canonicalize
 from authz.model.resource import Base, NotCanonical
 from tests.support.canonical import ancestors, is_in, refusal, resource
 
@@ -103,6 +103,7 @@ def test_chain() -> None:
         'UrlPath::"https://api.example.com:8443/v1/users"',
         'UrlPath::"https://api.example.com:8443/v1"',
         'UrlPath::"https://api.example.com:8443/"',
+        'Host::"api.example.com:8443"',
         'Host::"api.example.com"',
         'Domain::"api.example.com"',
         'Domain::"example.com"',
@@ -111,6 +112,7 @@ def test_chain() -> None:
     assert ancestors(resource("url", "http://127.1/")) == [
         'Endpoint::"http://127.0.0.1/"',
         'UrlPath::"http://127.0.0.1/"',
+        'Host::"127.0.0.1:80"',
         'Host::"127.0.0.1"',
     ]
 
@@ -137,11 +139,32 @@ def test_attributes() -> None:
     }
 
 
-def test_the_host_above_a_url_states_no_port() -> None:
-    host = resource("url", "https://example.com:8443/").chain[2]
-    assert host.cedar == 'Host::"example.com"'
-    assert host.attributes == {"class": "name", "host_class": "name", "is_ip": False, "port": 0}
-    assert host == resource("host", "example.com").entity
+def test_the_hosts_above_a_url_are_those_of_kind_host() -> None:
+    """A forbid on `Host::"db.example.com:8443"` holds for a url as well, and for no other port."""
+    found = resource("url", "https://db.example.com:8443/x")
+    assert found.chain[3:] == resource("host", "db.example.com:8443").chain
+    assert found.chain[4].attributes == {"class": "name", "host_class": "name", "is_ip": False, "port": 0}
+    assert is_in(found, "Host", "db.example.com:8443")
+    assert is_in(found, "Host", "db.example.com")
+    assert not is_in(found, "Host", "db.example.com:443")
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://example.com/", "example.com:443"),
+        ("https://example.com:443/", "example.com:443"),
+        ("wss://example.com/", "example.com:443"),
+        ("http://example.com/", "example.com:80"),
+        ("ftp://example.com/", "example.com:21"),
+        ("http://[::1]/", "[::1]:80"),
+        ("http://[::ffff:10.0.0.1]:5000/", "10.0.0.1:5000"),
+        ("https://EXAMPLE.com.:8443/", "example.com:8443"),
+    ],
+)
+def test_a_default_port_is_a_port(url: str, host: str) -> None:
+    assert is_in(resource("url", url), "Host", host)
+    assert is_in(resource("host", host), "Host", host)
 
 
 def test_the_fragment_never_reaches_the_server() -> None:
@@ -181,6 +204,15 @@ def test_matching_uses_the_dotless_unwrapped_host() -> None:
         ("https://h.example/x^y", "/x%5Ey"),
         ("https://h.example/100%", "/100%25"),
         ("https://h.example/100%25", "/100%25"),
+        ("https://h.example/admin;x=1/users", "/admin"),
+        ("https://h.example/admin;x=1/users", "/admin/users"),
+        ("https://h.example/;/admin", "/admin"),
+        ("https://h.example/;x=1;y/admin", "/admin"),
+        ("https://h.example/admin%3bx/users", "/admin"),
+        ("https://h.example/admin%3Bx/users", "/admin/users"),
+        ("https://h.example/%61dmin;", "/admin"),
+        ("https://h.example/%3b%2fadmin", "/admin"),
+        ("https://h.example/admin;%2fx", "/admin"),
     ],
 )
 def test_a_url_path_is_where_the_most_eager_server_finds_it(spelled: str, contained_in: str) -> None:
@@ -257,6 +289,13 @@ def test_segments_are_not_prefixes() -> None:
     assert not is_in(found, "UrlPath", "https://h.example:8443/")
 
 
+def test_an_endpoint_keeps_its_path_parameters() -> None:
+    found = resource("url", "https://h.example/admin;x=1/users%3by?q=;")
+    assert found.value == found.uri == found.entity.id == "https://h.example/admin;x=1/users%3by?q=;"
+    assert found.entity.attributes["path"] == "/admin/users"
+    assert canonical_literal("UrlPath", "https://h.example/admin;x=1") == "https://h.example/admin"
+
+
 # Properties.
 
 LABEL = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
@@ -289,6 +328,27 @@ def test_spelling_does_not_matter(host: str, segments: list[str], data: st.DataO
         return
     found = resource("url", f"https://{spelled_host}{dot}{port}{detour}{encoded}")
     assert found.chain[1:] == plain.chain[1:]
+
+
+PARAMETERS = st.from_regex(r"(?:(?:;|%3[bB])[a-z0-9=;,]{0,6})?", fullmatch=True)
+
+
+@given(st.lists(st.tuples(PLAIN_SEGMENT, PARAMETERS), max_size=4), PARAMETERS, st.integers(0, 4))
+def test_path_parameters_move_no_url(spelled: list[tuple[str, str]], alone: str, at: int) -> None:
+    plain = resource("url", "https://h.example/" + "/".join(segment for segment, _ in spelled))
+    segments = [segment + parameters for segment, parameters in spelled]
+    segments.insert(at, alone)
+    found = canonicalize("url", "https://h.example/" + "/".join(segments), Base())
+    # Segments of dots before a parameter have no place at all.
+    if not isinstance(found, NotCanonical):
+        assert found[0].chain[1:] == plain.chain[1:]
+
+
+@given(HOST, st.integers(1, 2**16 - 1), st.sampled_from(["http", "https", "ws", "wss", "ftp"]))
+def test_a_url_is_in_its_host_with_its_port_and_in_no_other(host: str, port: int, scheme: str) -> None:
+    found = resource("url", f"{scheme}://{host}:{port}/x")
+    hosts = [entity for entity in found.chain if entity.type == "Host"]
+    assert hosts == [resource("host", f"{host}:{port}").entity, resource("host", host).entity]
 
 
 @given(HOST, HOST)

@@ -1,0 +1,43 @@
+"""The little that a commit needs of a database, whichever it is."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+SqlValue = str | int | None
+SqlRow = tuple[SqlValue, ...]
+
+
+class WriteConnection(Protocol):
+    """The little that a commit needs of a database. Every method raises `StoreUnavailable` on failure."""
+
+    def begin(self) -> None:
+        """Start a transaction that no other writer can interleave with."""
+        ...
+
+    def commit(self) -> None:
+        """Make the transaction durable. When this returns, losing power loses nothing of it."""
+        ...
+
+    def rollback(self) -> None:
+        """Leave no transaction open, whatever state the connection is in. Does not raise."""
+        ...
+
+    def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
+        """Run one statement; the number of rows that it wrote."""
+        ...
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
+        """Run one statement for each of `rows`."""
+        ...
+
+    def fetch_one(self, sql: str, parameters: Sequence[SqlValue] = ()) -> SqlRow | None:
+        """The first row."""
+        ...
+
+    def fetch_all(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[SqlRow]:
+        """All rows."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection."""
+        ...

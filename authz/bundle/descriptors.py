@@ -4,21 +4,17 @@ from collections.abc import Mapping
 
 from authz.bundle.format import AccessSection, FieldReturnSection, ReturnSection, ToolFile, ToolSection
 from authz.bundle.yaml_source import Path, YamlDocument
-from authz.core.arguments import (
-    ArgumentSchema,
-    SchemaUnusable,
-    Undeclared,
-    check_declared,
-    resolve_reference,
-)
+from authz.core.arguments import ArgumentSchema
 from authz.core.canonical import canonicalize
 from authz.core.cedar_schema import RESOURCE_TYPES, actions_of
 from authz.core.cedar_values import UnencodableSchema, argument_encoder
 from authz.core.entities import tool_document
 from authz.core.fingerprint import digest
+from authz.core.json_schema import SchemaUnusable, resolve_reference
 from authz.core.pointer import WILDCARD, Tokens, parse_pointer
 from authz.core.provenance import RoleTable
 from authz.core.ruleset import Tool
+from authz.core.schema_places import Undeclared, check_declared
 from authz.core.tools import READING
 from authz.errors import BundleProblem
 from authz.model.resource import Authority, Base, NotCanonical, Scope, Verb

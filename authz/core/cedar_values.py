@@ -28,8 +28,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from authz.core.arguments import resolve_reference, without_null
 from authz.core.fingerprint import canonical_json
+from authz.core.json_schema import resolve_reference, without_null
 
 RESERVED_NAMES: Final = frozenset({"__entity", "__extn", "__expr"})
 NULLS: Final = "nulls"

@@ -311,7 +311,7 @@ async def test_another_session_under_the_same_ids_is_a_conflict(service: Service
 
 
 async def test_a_short_secret_cannot_be_tried_out_on_its_record(service: Service) -> None:
-    """Digests over a secret are keyed in the record; the answer, which only the caller sees, has them plain."""
+    """Digests over a secret are keyed in the record; the answer, which the caller sees, has them plain."""
     body = service.body("fs/file_edit", {"path": "/workspace/a", "text": "1234"})
     body["provenance"] = {"/text": {"source": "secret"}}
     answer = await service.decide(body)

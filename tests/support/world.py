@@ -97,11 +97,8 @@ def tool_file(alias: str, *tools: Mapping[str, Any], local: bool = True, **serve
     """The text of a file of `tools/`: JSON, which is YAML too."""
     described = {"alias": alias, "identity": f"local:{alias}", "local": local, "profiles": ["runtime"]}
     text = json.dumps({"server": described | server, "tools": tools}, ensure_ascii=False, indent=1)
-    # What a bundle file may not hold as it is can still be written as an escape.
-    return _UNWRITABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-
-
-_UNWRITABLE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+    # What a bundle file may not hold as it is can still be written as an escape, in YAML's way.
+    return re.sub(r"[^ -~\n]", lambda found: f"\\U{ord(found.group()):08x}", text)
 
 
 TEXT = {"type": "string"}

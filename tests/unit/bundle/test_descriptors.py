@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz.core.arguments import Undeclared, check_declared
 from authz.core.pointer import parse_pointer
+from authz.core.schema_places import Undeclared, check_declared
 from tests.support.world import TEXT, fault_of, faults_of, tool, tool_file, world
 
 READS = [{"verb": "read", "kind": "path", "at": "/a"}]

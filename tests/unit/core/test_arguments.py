@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz.core.arguments import MAX_REPORTED_ERRORS, ArgumentSchema, SchemaUnusable
+from authz.core.arguments import MAX_REPORTED_ERRORS, ArgumentSchema
+from authz.core.json_schema import SchemaUnusable
 from authz.model.decision import ArgumentError
 
 

@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from authz.core.cedar_values import RESERVED_NAMES
+from authz.errors import BundleError
 from authz.model.decision import Code
 from tests.support.world import PERMIT_ALL, call, decide_in, tool, tool_file, world
 
@@ -153,7 +154,13 @@ def test_whatever_the_schema_its_values_are_told_to_cedar(data: st.DataObject) -
     """For any schema and valid value Cedar decides, and no object that a model wrote is copied."""
     schema, values = data.draw(shapes(3))
     described = tool("t", NOWHERE, {"v": schema}, required=[], schema={"$defs": DEFINITIONS})
-    ruleset = world(PERMIT_ALL + READS_ALL, tools=tool_file("x", described))
+    try:
+        ruleset = world(PERMIT_ALL + READS_ALL, tools=tool_file("x", described))
+    except BundleError as error:
+        # A default inside a union is refused at load, and then there is no call to decide.
+        if all("is never filled in" in problem.message for problem in error.problems):
+            reject()
+        raise
     for value in data.draw(st.lists(values, min_size=1, max_size=4)):
         made = call("x/t", {"v": value})
         decision = decide_in(ruleset, made).decision

@@ -178,7 +178,7 @@ def listed(name: str) -> Decision:
                 ],
                 {
                     "paths": {"type": "array", "items": TEXT},
-                    "rows": {"type": "array", "items": {"type": "object"}},
+                    "rows": {"type": "array", "items": {"type": "object", "properties": {"path": TEXT}}},
                     "maybe": {"type": ["string", "null"]},
                     "to": TEXT,
                 },

@@ -65,7 +65,9 @@ def test_every_call_leaves_exactly_one_record_that_agrees(
             assert record["decision_id"] == found.answer["decision_id"]
             assert record["effect"] == found.answer["effect"]
             assert [rule["rule"] for rule in record["matched"]] == found.rules
-            assert record["fingerprint"] == found.answer["fingerprint"]
+            # A password is in one of the calls: what is a digest over it is keyed in the record.
+            if not record["provenance"]["secret"]:
+                assert record["fingerprint"] == found.answer["fingerprint"]
             assert record["tool_call_id"] == found.call.id
 
 

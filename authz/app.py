@@ -1,9 +1,9 @@
 """Wiring: the one place that knows every adapter."""
 
 import os
+import secrets
 import socket
 import time
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,8 +38,8 @@ class RandomIds:
     """`ports.IdSource` by the operating system's random numbers."""
 
     def new_id(self) -> str:
-        """A random UUID (version 4)."""
-        return str(uuid.uuid4())
+        """128 random bits in hex."""
+        return secrets.token_hex(16)
 
 
 def protected_places(config: Config) -> Protected:

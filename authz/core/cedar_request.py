@@ -21,6 +21,11 @@ def call_entities(tool: Tool, accesses: Sequence[Access]) -> str:
     return join_documents(documents)
 
 
+def access_entities(access: Access) -> str:
+    """The entity that one access adds to those of its principal and its tool, as Cedar JSON."""
+    return f"[{resource_document(access.resource).decode()}]"
+
+
 def question(agent: str, tool: Tool, access: Access, facts: ContextFacts) -> Question:
     """One access as a question to Cedar."""
 

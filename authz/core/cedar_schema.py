@@ -11,6 +11,7 @@ from typing import Final
 
 from authz.core.cedar_context import Reads, context_type
 from authz.core.cedar_values import Encoder
+from authz.core.entities import tool_document
 from authz.core.tools import possible_levels
 from authz.model.resource import Authority, Verb, escape_cedar
 from authz.model.tool import Descriptor
@@ -69,6 +70,8 @@ class Action:
     level: Authority
     resource_types: tuple[str, ...]
     arguments: Encoder
+    tool_document: bytes
+    """The `Tool` entity as Cedar JSON: what `context.tool` leads to."""
 
     @property
     def groups(self) -> tuple[str, str, str]:
@@ -84,6 +87,7 @@ def action_id(tool: str, verb: Verb, level: Authority) -> str:
 def actions_of(descriptor: Descriptor, arguments: Encoder) -> tuple[Action, ...]:
     """Every action that calls of this tool can come to."""
     tool = descriptor.qualified_name
+    document = tool_document(tool, descriptor.server.alias, descriptor.name)
     levels: set[tuple[Verb, Authority]] = set()
     # Any kind may come out as something that was not understood.
     types: dict[Verb, set[str]] = {}
@@ -98,6 +102,7 @@ def actions_of(descriptor: Descriptor, arguments: Encoder) -> tuple[Action, ...]
             level=level,
             resource_types=tuple(sorted(types[verb])),
             arguments=arguments,
+            tool_document=document,
         )
         for verb, level in sorted(levels)
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from authz.core.cedar_context import ContextFacts
-from authz.core.cedar_request import call_entities, question
+from authz.core.cedar_request import access_entities, question
 from authz.core.claims import BelievedClaims
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.provenance import ArgumentProvenance
@@ -77,7 +77,7 @@ def evaluate_policy(
         for index, access in enumerate(canonical.accesses):
             # Its own resource only: no rule can get from one access to the resource of another, and
             # handing all of them over each time would cost the square of their number.
-            added = call_entities(tool, (access,))
+            added = access_entities(access)
             (answer,) = engine.evaluate([question(agent, tool, access, context)], principal, added)
             internal = internal or answer.internal
             by_access[index].append(

@@ -62,11 +62,17 @@ class PreparedPrincipal:
         self._text = text
         self._by_action: dict[str, Any] = {}
 
-    def under(self, action: str, schema: Any) -> Any:
-        """The entities under `schema`, which is that of `action` (`WHOLE` for the bundle's)."""
+    def under(self, action: str, schema: Any, tool_document: str = "") -> Any:
+        """The entities under `schema`, which is that of `action` (`WHOLE` for the bundle's).
+
+        `tool_document` is the action's own `Tool`, which is the same in every call of the action.
+        """
         found = self._by_action.get(action)
         if found is None:
-            found = self._by_action[action] = cedarpy.Entities.from_json_str(self._text, schema)
+            text = self._text
+            if tool_document and tool_document not in text:
+                text = f"{text[:-1]},{tool_document}]"
+            found = self._by_action[action] = cedarpy.Entities.from_json_str(text, schema)
         return found
 
 
@@ -124,7 +130,8 @@ class PolicyEngine:
         prepared = self._prepare(question.action)
         chosen = prepared.slice_for(question.resource)
         try:
-            entities = principal.under(question.action, prepared.schema).with_added_json_str(added)
+            known = principal.under(question.action, prepared.schema, prepared.tool_document)
+            entities = known.with_added_json_str(added)
         except ValueError:
             # The text of the error echoes entities, so it goes nowhere.
             return _broken("the entities of the call do not fit together")

@@ -51,6 +51,7 @@ class ActionPolicies:
         self._build = build
         self._slices: dict[tuple[Uid, ...], Slice] = {}
         self.reads: Reads = context_reads(policy.tree for policy in self._policies)
+        self.tool_document = action.tool_document.decode()
         self.schema = cedarpy.Schema.from_str(evaluation_schema(action, self.reads))
 
     def possible(self) -> Any:

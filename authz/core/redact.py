@@ -65,6 +65,20 @@ _ASSIGNED = re.compile(
 )
 
 
+# How programs take secrets on their command line. Texts over MAX_CLEAR_LENGTH never get here.
+_IN_COMMAND = re.compile(
+    r"""
+      (?:^|[\s"'])--?[\w-]*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api-?key|access-?key|credential|auth)
+        [\w-]*(?:\s+|=)\S
+    | (?:^|\s)(?:-u|--user)[\s=]*[^\s:]+:\S
+    | \b(?:mysql\w*|mariadb\w*|sshpass|smbclient|redis-cli|ldap\w+|htpasswd)\b[^|;&\n]*\s-[pawb]\s*\S
+    | \b(?:configure|config|set|setx|export|login)\b[^|;&\n]*(?:secret|passw|token|key)\w*\s+\S
+    | --password-stdin
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
 def looks_secret(text: str) -> bool:
     """Whether `text` holds something of a well-known shape. Cheap conditions stand before each search."""
     if _LONG_RUN.search(text) and (_TOKEN.search(text) or ("eyJ" in text and _JWT.search(text))):
@@ -101,6 +115,12 @@ class Redactor:
         if len(text) > MAX_CLEAR_LENGTH or looks_secret(text):
             return self.digest_of(text)
         return text
+
+    def command(self, text: str) -> Any:
+        """A command line in the clear, unless it looks secret or hands a secret to a program."""
+        if len(text) > MAX_CLEAR_LENGTH or _IN_COMMAND.search(text):
+            return self.digest_of(text)
+        return self.text(text)
 
     def uri(self, uri: str) -> str:
         """A uri whose query values are redacted where their name, or they themselves, look secret."""
@@ -156,9 +176,12 @@ class Redactor:
             return [self._tree(item, (*tokens, str(i)), role_of, secret) for i, item in enumerate(value)]
         if value is None or value == "":
             return value
-        if role_of is None or tokens in secret or role_of(tokens) not in CLEAR_ROLES:
+        role = role_of(tokens) if role_of is not None else None
+        if role not in CLEAR_ROLES or tokens in secret:
             return self.digest_of(value)
         if isinstance(value, str):
+            if role == Role.COMMAND:
+                return self.command(value)
             # A url in the clear keeps its place; only the secret parts of its query go.
             return self.uri(value) if "://" in value and "?" in value else self.text(value)
         return value

@@ -403,3 +403,38 @@ def test_a_refusal_before_a_decision_has_a_record_of_its_own() -> None:
 def test_proof_and_capability_are_not_written() -> None:
     made = replace(call("x/t", path="/workspace/a"), capability=("zqSECRETvalue",), proof="zqSECRETvalue")
     assert not leaks(made, "zqSECRETvalue")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mysql --password zqSECRETvalue -e 'select 1'",
+        "mysql -pzqSECRETvalue shop",
+        "mysqldump -u root -p zqSECRETvalue",
+        "curl -u ada:zqSECRETvalue https://example.com",
+        "curl --user ada:zqSECRETvalue https://example.com",
+        "sshpass -p zqSECRETvalue ssh host",
+        "aws configure set aws_secret_access_key zqSECRETvalue",
+        "echo zqSECRETvalue | docker login --password-stdin",
+        "export API_TOKEN=zqSECRETvalue",
+        "gh auth login --with-token zqSECRETvalue",
+        "redis-cli -a zqSECRETvalue ping",
+        "tool --client-secret=zqSECRETvalue",
+    ],
+)
+def test_a_secret_on_a_command_line_is_not_written(line: str) -> None:
+    assert "zqSECRETvalue" not in str(Redactor(b"k" * 32).command(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls -la",
+        "git commit -m 'fix the parser'",
+        "pytest -p no:cacheprovider",
+        "tar -czf a.tgz b",
+        "cp -p a b",
+    ],
+)
+def test_an_ordinary_command_line_stays_readable(line: str) -> None:
+    assert Redactor(b"k" * 32).command(line) == line

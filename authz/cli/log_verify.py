@@ -98,8 +98,12 @@ def _as_json(report: LogReport, *, is_anchored: bool) -> str:
 def _as_findings(report: LogReport) -> str:
     count = len(report.findings)
     lines = [_sentence(finding) for finding in report.findings]
-    lines.append(f"{count} {'fault' if count == 1 else 'faults'} in {report.records} records.")
+    lines.append(f"{_count(count, 'fault')} in {_count(report.records, 'record')}.")
     return "\n".join(lines)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _as_proof(report: LogReport, *, is_anchored: bool, is_expected: bool) -> str:
@@ -108,8 +112,9 @@ def _as_proof(report: LogReport, *, is_anchored: bool, is_expected: bool) -> str
     if report.heads:
         newer = report.records - report.checkpointed
         lines = [
-            f"{report.records} records of {len(report.heads)} writers are whole and in order.",
-            f"{report.checkpoints} signed checkpoints agree; {newer} records are newer than the last.",
+            f"{_count(report.records, 'record')} by {_count(len(report.heads), 'writer')}: whole and in order.",
+            f"{_count(report.checkpoints, 'signed checkpoint')} checked; "
+            f"{_count(newer, 'record')} since the last.",
         ]
     if is_anchored:
         lines.append("The anchor file agrees.")

@@ -69,7 +69,7 @@ async def test_a_clean_stop_leaves_all_in_one_file(
     assert verify(copy, capsys) == []
     assert run_command(log_verify, "--data-dir", str(copy)) == 0
     said = capsys.readouterr().out
-    assert "20 records of 1 writers are whole and in order." in said
+    assert "20 records by 1 writer: whole and in order." in said
     assert "There is no anchor file" in said
 
 

@@ -102,8 +102,8 @@ def test_a_log_that_was_left_alone(log: Log, capsys: pytest.CaptureFixture[str])
 
     assert run_command(log_verify, "--data-dir", str(log.directory)) == 0
     said = capsys.readouterr().out
-    assert "12 records of 1 writers are whole and in order." in said
-    assert "3 signed checkpoints agree; 0 records are newer than the last." in said
+    assert "12 records by 1 writer: whole and in order." in said
+    assert "3 signed checkpoints checked; 0 records since the last." in said
     assert "The anchor file agrees." in said
     assert "Not proven: that nobody who holds the key file signed it again." in said
     assert said.rstrip().endswith(f"HEAD {log.head}")

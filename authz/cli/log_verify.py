@@ -111,10 +111,11 @@ def _as_proof(report: LogReport, *, is_anchored: bool, is_expected: bool) -> str
     lines = ["The log is empty."]
     if report.heads:
         newer = report.records - report.checkpointed
+        checkpoints = _count(report.checkpoints, "signed checkpoint")
+        writers = _count(len(report.heads), "writer")
         lines = [
-            f"{_count(report.records, 'record')} by {_count(len(report.heads), 'writer')}: whole and in order.",
-            f"{_count(report.checkpoints, 'signed checkpoint')} checked; "
-            f"{_count(newer, 'record')} since the last.",
+            f"{_count(report.records, 'record')} by {writers}: whole and in order.",
+            f"{checkpoints} checked; {_count(newer, 'record')} since the last.",
         ]
     if is_anchored:
         lines.append("The anchor file agrees.")

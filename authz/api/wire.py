@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from authz.api.problems import Problem
+from authz.core.canonical.spelling import has_invisible, has_odd_space
 from authz.core.cedar_context import rfc3339
 from authz.core.fingerprint import request_digest
 from authz.core.pointer import format_pointer, parse_pointer
@@ -28,8 +29,6 @@ from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect,
 from authz.model.record import Committed
 from authz.model.resource import ResolvedPath
 from authz.model.tool import Trust
-
-_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def _one_spelling(name: str) -> str:
@@ -41,7 +40,7 @@ def _one_spelling(name: str) -> str:
             raise ValueError("must not hold control characters")
     elif unicodedata.normalize("NFC", name) != name:
         raise ValueError("must be in Unicode normal form C")
-    elif not _INVISIBLE.isdisjoint(map(unicodedata.category, name)):
+    elif has_invisible(name) or has_odd_space(name) or "Cn" in map(unicodedata.category, name):
         raise ValueError("must not hold invisible characters")
     return name
 

@@ -5,17 +5,20 @@ fetches: only references inside the schema are taken, and the validator itself i
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
 
 from authz.core.json_schema import REFERENCES, SchemaUnusable
-from authz.core.pointer import format_pointer
+from authz.core.pointer import format_pointer, leaves
 from authz.core.schema_defaults import FilledDefaults, check_defaults, fill_defaults
 from authz.core.strict_json import type_names
 from authz.model.decision import ArgumentError
 
 MAX_REPORTED_ERRORS: Final = 20
+MAX_EXAMINED_VALUES: Final = 500
+"""Arguments of more values than this are told their first fault only."""
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -55,11 +58,20 @@ class ArgumentSchema:
 
     def _errors(self, arguments: Mapping[str, Any]) -> tuple[ArgumentError, ...]:
         found = []
-        for error in self._validator.iter_errors(arguments):
+        # Every error is made before the first is given, so of large arguments only the first is asked for.
+        large = sum(1 for _ in islice(leaves(arguments), MAX_EXAMINED_VALUES + 1)) > MAX_EXAMINED_VALUES
+        for error in self._first(arguments) if large else self._validator.iter_errors(arguments):
             found.append(_argument_error(arguments, error))
             if len(found) == MAX_REPORTED_ERRORS:
                 break
         return tuple(found)
+
+    def _first(self, arguments: Mapping[str, Any]) -> list[Any]:
+        try:
+            self._validator.validate(arguments)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
 
 
 def _first_line(error: Exception) -> str:

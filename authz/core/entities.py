@@ -54,7 +54,9 @@ class EntityDirectory:
         """Everything besides the resources that an evaluation for this agent and user could look into."""
         key = (agent, user or NO_USER)
         found = self._cache.get(key)
-        if found is None:
+        if found is not None:
+            self._cache.move_to_end(key)
+        else:
             found = self._prepare(join_documents(self._load(*key)))
             self._cache[key] = found
             if len(self._cache) > CACHED_PRINCIPALS:
@@ -102,11 +104,17 @@ class EntityDirectory:
 
 def _literal_chain(uid: Uid) -> Mapping[Uid, bytes]:
     """The chain of a resource literal, whose ancestors follow from its own spelling."""
+    if uid[0] == "Object":
+        object_type, _, value = uid[1].partition(":")
+        return _chain_documents(canonicalize("id", value, Base(), object_type=object_type))
     kinds = {"File": "path", "Directory": "path", "Endpoint": "url", "UrlPath": "url", "Host": "host"}
     kind = kinds.get(uid[0]) or {"Domain": "host", "Mailbox": "email"}.get(uid[0])
     if kind is None:
         return {}
-    found = canonicalize(kind, uid[1], Base())
+    return _chain_documents(canonicalize(kind, uid[1], Base()))
+
+
+def _chain_documents(found: tuple[Resource, ...] | NotCanonical) -> Mapping[Uid, bytes]:
     if isinstance(found, NotCanonical):
         return {}
     loaded = {}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from authz.core.pointer import Tokens, leaves, matches, parse_pointer
+from authz.core.pointer import WILDCARD, Tokens, leaves, matches, parse_pointer
 from authz.model.call import Call, ProvenanceClaim
 from authz.model.caller import Profile
 from authz.model.tool import ReturnSpec, Role, Trust
@@ -73,7 +73,8 @@ def check_provenance(
     sources: dict[str, set[str]] = {}
     secret_leaves: set[Tokens] = set()
     unknown: set[str] = set()
-    secret_claims = [place for place, claim in call.provenance.items() if claim.is_secret]
+    secret_places = {place for place, claim in call.provenance.items() if claim.is_secret}
+    above_secrets = {place[:length] for place in secret_places for length in range(len(place))}
     # A call without any argument has no value that could come from anywhere.
     for tokens, _ in leaves(arguments) if arguments else ():
         role = roles.role_of(tokens)
@@ -90,7 +91,9 @@ def check_provenance(
             untrusted.add(role)
         # Secrecy is taken from every claim at, above or below the leaf, believed or not: it can only make
         # the call stricter.
-        claimed_secret = any(_touches(place, tokens) for place in secret_claims)
+        claimed_secret = bool(secret_places) and (
+            tokens in above_secrets or any(tokens[:n] in secret_places for n in range(len(tokens) + 1))
+        )
         claimed_secret = claimed_secret or (returned is not None and SECRET in returned.labels)
         if claimed_secret or role == Role.CREDENTIAL:
             secret.add(role)
@@ -131,12 +134,6 @@ def _nearest_claim(claims: Mapping[Tokens, ProvenanceClaim], tokens: Tokens) -> 
     return None
 
 
-def _touches(place: Tokens, tokens: Tokens) -> bool:
-    """Whether one of the two pointers is at or above the other."""
-    shorter = min(len(place), len(tokens))
-    return place[:shorter] == tokens[:shorter]
-
-
 def _returned(claim: ProvenanceClaim, returns_of: Callable[[str], ReturnSpec | None]) -> ReturnSpec | None:
     """What the descriptor says of the part of the result that the value came from.
 
@@ -147,20 +144,25 @@ def _returned(claim: ProvenanceClaim, returns_of: Callable[[str], ReturnSpec | N
     if returns is None:
         return None
     place = claim.field or ()
-    above, length = returns, -1
-    within = []
-    for pointer, field in returns.fields.items():
-        pattern = parse_pointer(pointer)
-        if len(pattern) <= len(place):
-            if len(pattern) > length and matches(pattern, place):
-                above, length = field, len(pattern)
-        elif matches(pattern[: len(place)], place):
-            within.append(field)
-    parts = (above, *within)
+    fields = [(parse_pointer(pointer), field) for pointer, field in returns.fields.items()]
+    met = [(len(pattern), field) for pattern, field in fields if _meet(pattern, place)]
+    within = [field for length, field in met if length > len(place)]
+    at = [(length, field) for length, field in met if length <= len(place)]
+    # The nearest description holds; where several are as near, all of them do.
+    nearest = max((length for length, _ in at), default=0)
+    above = [field for length, field in at if length == nearest] or [returns]
+    parts = (*above, *within)
     untrusted = any(part.trust is Trust.UNTRUSTED for part in parts)
     return ReturnSpec(
         trust=Trust.UNTRUSTED if untrusted else Trust.TRUSTED,
         labels=frozenset(label for part in parts for label in part.labels),
+    )
+
+
+def _meet(pattern: Tokens, place: Tokens) -> bool:
+    """Whether the two can name one place as far as the shorter goes; `*` on either side is any token."""
+    return all(
+        left == right or WILDCARD in (left, right) for left, right in zip(pattern, place, strict=False)
     )
 
 

@@ -1,7 +1,7 @@
 """One loaded policy bundle as the core reads it: immutable, and whole or not at all."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from authz.core.arguments import ArgumentSchema
@@ -11,7 +11,7 @@ from authz.core.entities import EntityDirectory
 from authz.core.policy import PolicyEngine
 from authz.core.provenance import SECRET, UNTRUSTED, RoleTable
 from authz.model.caller import Profile
-from authz.model.tool import Descriptor, ReturnSpec, Server
+from authz.model.tool import Descriptor, ReturnSpec, Server, Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +45,19 @@ class Ruleset:
     """Cache of `authz.core.visibility`: a function of the ruleset and its key, so never stale."""
 
     def returns_of(self, profile: str, qualified_name: str) -> ReturnSpec | None:
-        """What is said of the results of `server/name`; `None` for a tool that `profile` cannot have used."""
+        """What is said of the results of `server/name`; `None` for a tool that is not here.
+
+        For a tool that `profile` cannot have used nothing in them is trusted, but labels hold all the same.
+        """
         server, _, name = qualified_name.partition("/")
         tool = self.tools.get((server, name))
-        if tool is None or profile not in tool.descriptor.server.profiles:
+        if tool is None:
             return None
-        return tool.descriptor.returns
+        returns = tool.descriptor.returns
+        if profile in tool.descriptor.server.profiles:
+            return returns
+        fields = {place: replace(part, trust=Trust.UNTRUSTED) for place, part in returns.fields.items()}
+        return replace(returns, trust=Trust.UNTRUSTED, fields=fields)
 
     MAX_CACHED_VISIBILITY: ClassVar[int] = 65536
 

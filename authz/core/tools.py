@@ -20,6 +20,8 @@ from authz.model.tool import AccessSpec, Descriptor
 
 MAX_ACCESSES: Final = 256
 """Of one call: each is an evaluation, and one call must not keep all others waiting."""
+MAX_ANCESTORS: Final = 4096
+"""Of all resources of one call together: what a deep path costs is the folders that it lies in."""
 READING: Final = frozenset({Verb.READ, Verb.CONNECT})
 ALWAYS_A3: Final = frozenset({Verb.TRANSACT, Verb.ADMINISTER})
 
@@ -86,6 +88,7 @@ def canonicalize_call(
     accesses: list[Access] = []
     errors: list[ArgumentError] = []
     canonical = arguments
+    judged = above = 0
     for found in _resource_values(descriptor, arguments):
         resources = _canonical(found, believed)
         if isinstance(resources, NotCanonical):
@@ -98,7 +101,9 @@ def canonicalize_call(
             canonical = replace_leaf(canonical, found.tokens, spelled)
         for resource in resources:
             accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
-        if len(accesses) > MAX_ACCESSES or len(errors) > MAX_ACCESSES:
+        above += sum(len(access.resource.chain) for access in accesses[judged:])
+        judged = len(accesses)
+        if judged > MAX_ACCESSES or above > MAX_ANCESTORS or len(errors) > MAX_ACCESSES:
             return _too_many()
     if errors:
         return Refusal(
@@ -121,7 +126,7 @@ def _too_many() -> Refusal:
     return Refusal(
         stage=Stage.CANONICAL,
         code=Code.CANONICAL_TOO_MANY,
-        message=f"the call touches more than {MAX_ACCESSES} resources; split it into several calls",
+        message="the call touches too many resources, or too deep ones; split it into several calls",
         next=(Next.CHANGE_ARGUMENTS, Next.STOP),
     )
 

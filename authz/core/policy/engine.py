@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import cedarpy
@@ -19,6 +20,8 @@ from authz.model.decision import Code, Effect, RuleKind, RuleMatch
 from authz.model.resource import Entity
 
 MAX_CACHED_SETS: Final = 4096
+MAX_PARSED_ENTITIES: Final = 4096
+"""Of (principal, action): bounded together, since a caller may name any number of agents."""
 WHOLE: Final = ""
 """In place of an action: the schema of the whole bundle. No action has that id."""
 
@@ -48,34 +51,6 @@ class PolicyAnswer:
     internal: str = ""
 
 
-class PreparedPrincipal:
-    """Entities of a principal, parsed once for each action that asks about it.
-
-    Cedar adds the schema's actions to what it parses, and copies all of it when a call adds its own. So
-    each action gets them under its own small schema: under the whole one, every tool of the bundle would
-    make every decision dearer.
-    """
-
-    __slots__ = ("_by_action", "_text")
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._by_action: dict[str, Any] = {}
-
-    def under(self, action: str, schema: Any, tool_document: str = "") -> Any:
-        """The entities under `schema`, which is that of `action` (`WHOLE` for the bundle's).
-
-        `tool_document` is the action's own `Tool`, which is the same in every call of the action.
-        """
-        found = self._by_action.get(action)
-        if found is None:
-            text = self._text
-            if tool_document and tool_document not in text:
-                text = f"{text[:-1]},{tool_document}]"
-            found = self._by_action[action] = cedarpy.Entities.from_json_str(text, schema)
-        return found
-
-
 class PolicyEngine:
     """A validated set of policies against one schema. Immutable; evaluation holds no state."""
 
@@ -95,6 +70,7 @@ class PolicyEngine:
         _check_names(policies, list(self._actions.values()))
         self._prepared: dict[str, ActionPolicies] = {}
         self._built: dict[frozenset[str], Any] = {}
+        self._entities = lru_cache(maxsize=MAX_PARSED_ENTITIES)(self._parse_entities)
         self.literals_to_load = frozenset(
             literal
             for policy in policies
@@ -108,9 +84,21 @@ class PolicyEngine:
 
         Raises `ValueError` for entities that the schema does not have; no request can cause that.
         """
-        prepared = PreparedPrincipal(text)
-        prepared.under(WHOLE, self._schema)
-        return prepared
+        self._entities(text, WHOLE)
+        return text
+
+    def _parse_entities(self, text: str, action: str) -> Any:
+        """Entities under the small schema of one action, with its `Tool`; under the bundle's for `WHOLE`.
+
+        Cedar adds the schema's actions to what it parses, and copies all of it when a call adds its own:
+        under the whole schema, every tool of the bundle would make every decision dearer.
+        """
+        if action == WHOLE:
+            return cedarpy.Entities.from_json_str(text, self._schema)
+        prepared = self._prepare(action)
+        if prepared.tool_document not in text:
+            text = f"{text[:-1]},{prepared.tool_document}]"
+        return cedarpy.Entities.from_json_str(text, prepared.schema)
 
     def evaluate(
         self, questions: Sequence[Question], principal: PreparedEntities, added: str
@@ -130,8 +118,7 @@ class PolicyEngine:
         prepared = self._prepare(question.action)
         chosen = prepared.slice_for(question.resource)
         try:
-            known = principal.under(question.action, prepared.schema, prepared.tool_document)
-            entities = known.with_added_json_str(added)
+            entities = self._entities(principal, question.action).with_added_json_str(added)
         except ValueError:
             # The text of the error echoes entities, so it goes nowhere.
             return _broken("the entities of the call do not fit together")
@@ -209,7 +196,7 @@ class PolicyEngine:
             "action": Entity(type="Action", id=action).cedar,
         }
         try:
-            entities = known.under(WHOLE, self._schema).with_added_json_str(added)
+            entities = self._entities(known, WHOLE).with_added_json_str(added)
             result = cedarpy.is_authorized_partial(request, settled, entities, schema=self._schema)
         except ValueError:
             # An id that Cedar's text form cannot carry: shown, and then decided in full.

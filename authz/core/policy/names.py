@@ -24,7 +24,17 @@ def unknown_names(tree: pst.Template, match: RuleMatch, actions: Sequence[Action
     roots: dict[str, list[Shape]] | None = None
     for clause in tree.clauses:
         for path, names in _has_paths(clause.expr):
+            if path is None:
+                yield BundleProblem(
+                    f"`{match.rule}`: `has {'.'.join(names)}` of an expression that cannot be checked",
+                    file=match.file or "",
+                    line=match.line,
+                    hint="ask `context`, `principal`, `resource` or a path from them",
+                )
+                continue
             roots = roots or _roots(actions)
+            if path[0] not in roots:
+                roots[path[0]] = [_entity(path[0])] if path[0] in ENTITY_ATTRIBUTES else []
             for depth, name in enumerate(names):
                 shapes = _descend(roots[path[0]], (*path[1:], *names[:depth]))
                 known = {member for shape in shapes for member in shape}
@@ -78,12 +88,10 @@ def _descend(shapes: Iterable[Shape], path: Iterable[str]) -> list[Shape]:
     return found
 
 
-def _has_paths(node: Any) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """(path of the base, names) of every `has` whose base starts at the principal, resource or context."""
+def _has_paths(node: Any) -> Iterator[tuple[tuple[str, ...] | None, tuple[str, ...]]]:
+    """(path of the base, names) of every `has`; the path is `None` for a base that is no plain path."""
     if isinstance(node, pst.HasAttr):
-        path = _path(node.base)
-        if path is not None:
-            yield path, node.attrs
+        yield _path(node.base), node.attrs
     for child in children(node):
         yield from _has_paths(child)
 
@@ -91,6 +99,8 @@ def _has_paths(node: Any) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 def _path(node: Any) -> tuple[str, ...] | None:
     if isinstance(node, pst.Var):
         return (node.name,) if node.name in ("principal", "resource", "context") else None
+    if isinstance(node, pst.EntityLit):
+        return (str(node.value.type),)
     if isinstance(node, pst.GetAttr):
         base = _path(node.base)
         return None if base is None else (*base, node.attr)

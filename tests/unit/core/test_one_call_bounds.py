@@ -93,3 +93,35 @@ def test_a_resolved_claim_confirms_only_where_the_credential_may_say_so() -> Non
     credentials = 'profiles:\n  runtime:\n    agents: ["*"]\n    users: ["*"]\n    sandboxes: [/workspace]\n'
     doubted = decide_in(world(rules, tools=TOOLS, credentials=credentials), made)
     assert rules_of(doubted) == ["unsure"]
+
+
+def test_deep_paths_count_by_the_folders_they_lie_in() -> None:
+    ruleset = world(RULES, tools=TOOLS)
+    deep = "/workspace/" + "d/" * 200
+    decision = decide_in(
+        ruleset, call("x/many", {"paths": [f"{deep}{number}" for number in range(30)]})
+    ).decision
+    assert decision.code is Code.CANONICAL_TOO_MANY
+    fits = decide_in(ruleset, call("x/many", {"paths": [f"{deep}{number}" for number in range(10)]})).decision
+    assert fits.effect is Effect.ALLOW
+
+
+def test_large_arguments_are_told_their_first_fault_only() -> None:
+    ruleset = world(RULES, tools=TOOLS)
+    few = decide_in(ruleset, call("x/many", {"paths": [1, 2, 3]})).decision
+    assert len(few.errors) == 3
+    many = decide_in(ruleset, call("x/many", {"paths": [1] * 5000})).decision
+    assert (many.code, len(many.errors)) == (Code.SCHEMA_INVALID, 1)
+
+
+def test_a_literal_object_is_in_its_type_whatever_is_asked_about() -> None:
+    # The scope keeps it from being a forbid whatever the call, which would hide the tool.
+    rules = """
+    @id("all") permit (principal, action, resource);
+    @id("typed") forbid (principal, action, resource)
+    when { context.scope == "object" && Object::"account:a" in ObjectType::"account" };
+    @id("valued") forbid (principal, action, resource)
+    when { context.scope == "object" && Object::"account:a".value == "a" };
+    """
+    outcome = decide_in(world(rules), call("bank/transfer", to="b", amount=1))
+    assert rules_of(outcome) == ["typed", "valued"]

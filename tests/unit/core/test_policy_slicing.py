@@ -224,7 +224,8 @@ def full_verdict(ruleset: Ruleset, made: Call, outcome: Outcome, access: Access)
         provenance=outcome.provenance,
         believed=outcome.believed,
         capability=NO_CAPABILITY,
-        exposed=frozenset({"web"}),
+        # A session that is not named may have read anything.
+        exposed=frozenset({"web"}) | (ruleset.every_label if made.subject.session is None else set()),
         now_ms=NOW_MS,
     )
     request = {

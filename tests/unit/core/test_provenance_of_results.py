@@ -110,3 +110,23 @@ def test_a_session_that_is_not_named_may_have_read_anything() -> None:
     assert decide_in(ruleset, call("m/send", made)).decision.effect is Effect.ALLOW
     unnamed = decide_in(ruleset, call("m/send", made, session=None)).decision
     assert [rule.rule for rule in unnamed.matched] == ["exposed"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_equally_near_descriptions_the_stricter_holds_in_any_order(turned: bool) -> None:
+    fields = [("/*/id", {"trust": "trusted"}), ("/peer/*", {"trust": "untrusted"})]
+    described = {
+        **LOOKUP,
+        "returns": {"trust": "trusted", "fields": dict(fields[::-1] if turned else fields)},
+    }
+    ruleset = world(RULES, tools={**TOOLS, "p": tool_file("p", described)}, credentials=CREDENTIALS)
+    claim = source("tool_result", tool="p/lookup", field=("peer", "id"))
+    decision = decide_in(ruleset, call("m/send", to="a@example.com", provenance={"/to": claim})).decision
+    assert [rule.rule for rule in decision.matched] == ["untrusted"]
+
+
+def test_a_label_of_a_tool_that_the_credential_cannot_use_is_not_lost() -> None:
+    assert rules_for("tool_result", tool="q/lookup", field=("people", "0", "email")) == [
+        "secret",
+        "untrusted",
+    ]

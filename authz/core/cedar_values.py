@@ -24,7 +24,8 @@ Text of a string is the string itself; text of anything else is its RFC 8785 for
 """
 
 import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,14 +49,14 @@ Shape = Mapping[str, "Shape"]
 """The attributes of an encoded value and, for each, its own; empty where there are none."""
 
 
-class Encoder:
+class Encoder(ABC):
     """Encodes values of one schema type. `cedar_type` is the type in Cedar's schema syntax."""
 
     cedar_type: str
 
+    @abstractmethod
     def encode(self, value: Any) -> Any:
         """`value` in Cedar's JSON. Raises `TypeError` for a value that the schema would refuse."""
-        raise NotImplementedError
 
     def shape(self) -> Shape:
         """The attributes that rules can ask for."""
@@ -296,7 +297,12 @@ def _encoder_of(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) 
         kind = "string"
     if kind is None and isinstance(schema.get("const"), str):
         kind = "string"
-    simple = {"string": _String, "integer": _Long, "boolean": _Bool, "number": _Number}
+    simple: Mapping[str, Callable[[], Encoder]] = {
+        "string": _String,
+        "integer": _Long,
+        "boolean": _Bool,
+        "number": _Number,
+    }
     if isinstance(kind, str) and kind in simple:
         return simple[kind]()
     if kind == "array":

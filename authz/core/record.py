@@ -9,6 +9,7 @@ from authz.core.decide import Outcome
 from authz.core.pointer import format_pointer, parse_pointer
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
+from authz.model.approval import AskTerms
 from authz.model.call import Call
 from authz.model.caller import Caller
 from authz.model.decision import Access, AccessVerdict, RuleMatch
@@ -139,6 +140,16 @@ def _rule(rule: RuleMatch) -> dict[str, Any]:
         "file": rule.file,
         "line": rule.line,
         "reason": rule.reason,
+        **(_terms(rule.terms) if rule.terms is not None else {}),
+    }
+
+
+def _terms(terms: AskTerms) -> dict[str, Any]:
+    return {
+        "approvers": list(terms.approvers),
+        "quorum": terms.quorum,
+        "ttl_seconds": terms.ttl_seconds,
+        "factor": terms.factor.value,
     }
 
 

@@ -98,6 +98,7 @@ async def test_an_ask_names_every_asking_rule_with_its_terms(service: Service) -
     assert "lease" not in answer
     (record,) = await service.records()
     assert recorded_like(record, answer)
+    assert (record["matched"][0]["approvers"], record["matched"][0]["quorum"]) == (['Group::"finance"'], 2)
     # What the asking rule overruled is for the auditor, not for the caller.
     assert [rule["rule"] for rule in record["overruled"]] == ["money"]
     assert "overruled" not in answer

@@ -16,7 +16,10 @@ from authz.core.canonical.host import canonicalize_host, domain_resource
 from authz.core.canonical.ident import canonicalize_ident, is_object_type
 from authz.core.canonical.opaque import opaque
 from authz.core.canonical.path import canonical_directory, canonicalize_path
+from authz.core.canonical.program import program_id, program_resource
+from authz.core.canonical.repo import branch_id, canonicalize_repo, repo_id
 from authz.core.canonical.spelling import JsonScalar
+from authz.core.canonical.sql import sql_id, sql_resource
 from authz.core.canonical.url import canonicalize_url
 from authz.model.resource import Base, NotCanonical, Resource, Volume
 
@@ -41,6 +44,7 @@ KINDS: Mapping[str, Callable[[JsonScalar, Base, str | None], Canonicalized]] = {
     "host": lambda value, _, __: canonicalize_host(value),
     "email": lambda value, _, __: canonicalize_email(value),
     "id": lambda value, _, object_type: canonicalize_ident(value, object_type),
+    "repo": lambda value, _, __: canonicalize_repo(value),
 }
 """The kinds whose values have a canonical form by themselves."""
 
@@ -84,9 +88,8 @@ def canonical_literal(
 
 
 def canonical_uri(uri: str) -> Resource | NotCanonical:
-    """The resource that a canonical URI names: `file:…`, `https:…`, `host:…`, `domain:…`, `mailto:…`, `id:…`.
-
-    Other URIs, also those of kinds that other modules own, are refused with `uri.scheme`.
+    """The resource that a canonical URI names: `file:…`, `https:…`, `host:…`, `domain:…`, `mailto:…`, `id:…`,
+    `repo:…`, `program:…`, `sql:…`. Other URIs are refused with `uri.scheme`.
     """
     scheme, _, rest = uri.partition(":")
     if scheme == "file":
@@ -102,6 +105,8 @@ def canonical_uri(uri: str) -> Resource | NotCanonical:
         return _single(canonicalize_ident(unquote(value, errors="surrogateescape"), object_type))
     if scheme in {"http", "https", "ws", "wss", "ftp"}:
         return _single(canonicalize_url(uri))
+    if scheme in _BY_ID:
+        return _BY_ID[scheme](unquote(rest, errors="surrogateescape"))
     return NotCanonical(code="uri.scheme", message="the uri is of no kind that is known here")
 
 
@@ -150,6 +155,15 @@ def _object_type_id(text: str) -> str | NotCanonical:
     return NotCanonical(code="id.object_type", message="an object type is a lower-case identifier")
 
 
+def _repo_resource(text: str) -> Resource | NotCanonical:
+    return _single(canonicalize_repo(text))
+
+
+_BY_ID: Mapping[str, Callable[[str], Resource | NotCanonical]] = {
+    "repo": _repo_resource,
+    "program": program_resource,
+    "sql": sql_resource,
+}
 _LITERALS: Mapping[str, Callable[[str, Volume], str | NotCanonical]] = {
     "File": canonical_directory,
     "Directory": canonical_directory,
@@ -160,4 +174,10 @@ _LITERALS: Mapping[str, Callable[[str, Volume], str | NotCanonical]] = {
     "Mailbox": lambda text, _: _id_of(canonicalize_email(text), "Mailbox"),
     "Object": lambda text, _: _object_id(text),
     "ObjectType": lambda text, _: _object_type_id(text),
+    "Program": lambda text, _: program_id(text),
+    "Repo": lambda text, _: repo_id(text),
+    "Branch": lambda text, _: branch_id(text),
+    "Table": lambda text, _: sql_id(text, 3),
+    "Schema": lambda text, _: sql_id(text, 2),
+    "Database": lambda text, _: sql_id(text, 1),
 }

@@ -1,0 +1,113 @@
+"""What a shell line does: the accesses that the walk over its commands collects.
+
+An access that is `guessed` is one that a program which nobody described may make: its operands look like
+paths or urls. What is collected is a superset of what can happen, or there is an `Opaque` among it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from authz.core.canonical.opaque import opaque
+from authz.core.canonical.path import canonicalize_path
+from authz.core.canonical.program import program_resource
+from authz.core.canonical.url import canonicalize_url
+from authz.model.resource import Base, NotCanonical, Resource, Scope, Verb
+
+_EMPTY: Final = NotCanonical(code="path.empty", message="the path is empty", understood=False)
+MAX_EFFECTS: Final = 1024
+"""Of one line. More than a call may have anyway; it only bounds what is collected before that is seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellAccess:
+    """One access of a line."""
+
+    verb: Verb
+    resource: Resource
+    scope: Scope = Scope.OBJECT
+    guessed: bool = False
+    changes: bool = False
+    """Of an `execute` of a `Program`: whether it does more than the other accesses say."""
+
+
+class Unreduced(Exception):
+    """A command, or the whole line, that cannot be reduced to known accesses. `reason` is a stable code."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Effects:
+    """Collects accesses. Equal ones are kept once."""
+
+    def __init__(self, base: Base, line: str) -> None:
+        self._base = base
+        self._line = line
+        self._found: dict[tuple[Verb, str, Scope], ShellAccess] = {}
+        self._unknown: set[str] = set()
+
+    def add(self, access: ShellAccess) -> None:
+        """Collect one access. The stricter of two that are otherwise equal stays."""
+        key = (access.verb, access.resource.uri, access.scope)
+        known = self._found.get(key)
+        if known is None:
+            if len(self._found) >= MAX_EFFECTS:
+                raise Unreduced("too_many")
+            self._found[key] = access
+        elif access.changes and not known.changes:
+            self._found[key] = replace(known, changes=True)
+
+    def path(
+        self, verb: Verb, text: str, cwd: str | None, *, tree: bool = False, guessed: bool = False
+    ) -> None:
+        """An access to the file that `text` names from `cwd`; `None` is a directory that nobody knows."""
+        # What is left of `~` and `file:` here stands in a name: the shell has expanded what it expands.
+        literal = text if text.startswith("/") else f"./{text}"
+        found = canonicalize_path(literal, replace(self._base, cwd=cwd)) if text else _EMPTY
+        if isinstance(found, NotCanonical):
+            self.opaque(found.code, f"{cwd}\0{text}")
+            return
+        scope = Scope.TREE if tree else Scope.OBJECT
+        self.add(ShellAccess(verb=verb, resource=found[0], scope=scope, guessed=guessed))
+
+    def url(self, verb: Verb, text: str, *, guessed: bool = False) -> None:
+        """An access to the endpoint that `text` names."""
+        found = canonicalize_url(text)
+        if isinstance(found, NotCanonical):
+            self.opaque(found.code, text)
+            return
+        self.add(ShellAccess(verb=verb, resource=found[0], guessed=guessed))
+
+    def resource(self, verb: Verb, found: Resource | NotCanonical, text: str) -> None:
+        """An access to something that another kind has made canonical."""
+        if isinstance(found, NotCanonical):
+            self.opaque(found.code, text)
+        else:
+            self.add(ShellAccess(verb=verb, resource=found))
+
+    def program(self, name: str, *, known: bool, changes: bool) -> None:
+        """A program that runs. `known` says that everything it does is among the accesses."""
+        if not known:
+            self._unknown.add(name)
+            changes = True
+        resource = program_resource(name)
+        if isinstance(resource, NotCanonical):
+            self.opaque(resource.code, name)
+            return
+        self.add(ShellAccess(verb=Verb.EXECUTE, resource=resource, changes=changes, guessed=not known))
+
+    def opaque(self, reason: str, text: str | None = None) -> None:
+        """Something that was not understood. `text` tells it from others; the line does by default."""
+        resource = opaque("shell", self._line if text is None else f"{self._line}\0{text}", reason)
+        self.add(ShellAccess(verb=Verb.EXECUTE, resource=resource, changes=True))
+
+    def collected(self) -> Iterator[ShellAccess]:
+        """Every access. One name of a program is known only where no command of that name was not."""
+        for access in self._found.values():
+            entity = access.resource.entity
+            is_known = entity.type != "Program" or entity.id not in self._unknown
+            resource = access.resource if is_known else program_resource(entity.id, known=False)
+            if not isinstance(resource, NotCanonical):  # it was canonical when it was added
+                yield replace(access, resource=resource)

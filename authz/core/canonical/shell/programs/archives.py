@@ -1,0 +1,147 @@
+"""Archives and compression."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from authz.core.canonical.shell.effects import Unreduced
+from authz.core.canonical.shell.options import parse_options, spec
+from authz.core.canonical.shell.programs.describe import Description, files
+from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.words import Word
+from authz.model.resource import Verb
+
+_TAR: Final = spec(
+    "cxtzjJavpkhSP",
+    "fCX",
+    "create extract get list gzip bzip2 xz zstd auto-compress verbose preserve-permissions "
+    "keep-old-files file= "
+    "directory= exclude= exclude-from= strip-components= no-same-owner no-same-permissions same-owner "
+    "one-file-system dereference wildcards overwrite sort= owner= group= mtime= numeric-owner help version",
+    refuses_patterns=True,
+)
+
+
+def _tar(run: Run) -> None:
+    """`tar`: `--to-command`, `-I`, `--checkpoint-action`, `--rsh-command` run programs: not known."""
+    arguments = list(run.arguments)
+    if arguments and arguments[0].text and not arguments[0].text.startswith("-"):
+        arguments = _old_style(arguments)
+    found = parse_options(arguments, _TAR)
+    creates = found.has("c", "create")
+    extracts = found.has("x", "extract", "get")
+    archives = [word for word in found.values("f", "file") if word.text != "-"]
+    if any(":" in known_text(word) for word in archives) or creates + extracts > 1:
+        raise Unreduced("tar")  # `host:file` is a tape over rsh
+    folders = found.values("C", "directory")
+    if len(folders) > 1:
+        raise Unreduced("tar")
+    run.program("tar")
+    run.read(*found.values("X", "exclude-from"))
+    if creates:
+        run.write(*archives)
+        run.read(*(_inside(folders, word) for word in found.operands), tree=True)
+    else:
+        run.read(*archives)
+    if extracts:
+        target = folders[0] if folders else Word(text=".")
+        run.write(target, tree=True)
+        run.delete(target, tree=True)
+        if found.has("P"):
+            raise Unreduced("absolute_names")
+
+
+def _old_style(arguments: list[Word]) -> list[Word]:
+    """`tar czf a.tgz x`: letters without a dash, whose values follow in their order."""
+    letters = known_text(arguments[0])
+    rest = arguments[1:]
+    options: list[Word] = []
+    for letter in letters:
+        options.append(Word(text=f"-{letter}"))
+        if letter in _TAR.values:
+            if not rest:
+                raise Unreduced("missing_value")
+            options.append(rest.pop(0))
+    return [*options, *rest]
+
+
+def _inside(folders: tuple[Word, ...], word: Word) -> Word:
+    text = known_text(word)
+    if not folders or text.startswith("/"):
+        return word
+    return Word(text=f"{known_text(folders[0])}/{text}", is_glob=word.is_glob)
+
+
+def _compress(run: Run) -> None:
+    """`gzip` and its like: a new file beside the old one, which goes unless it is kept."""
+    known = spec(
+        "cdfklnNqrtvz0",
+        "S",
+        "stdout to-stdout decompress uncompress force keep list quiet recursive test best fast "
+        "suffix= verbose help version",
+    )
+    found = parse_options(run.arguments, known)
+    tree = found.has("r", "recursive")
+    run.program(known_text(run.words[0]))
+    for word in files(found):
+        run.read(word, tree=tree)
+        if not found.has("c", "stdout", "to-stdout", "t", "test", "l", "list"):
+            run.delete(word, tree=tree)
+            # What the new file is called follows from the old name; it lies in the same folder.
+            run.write(Word(text=f"{known_text(word).rpartition('/')[0] or '.'}/*", is_glob=True))
+
+
+def _zip(run: Run) -> None:
+    found = parse_options(run.arguments, spec("rqvjyX0", "xi", "help"))
+    if not found.operands:
+        raise Unreduced("operands")
+    run.program("zip")
+    run.write(found.operands[0])
+    run.read(*found.operands[1:], tree=found.has("r"))
+
+
+def _unzip(run: Run) -> None:
+    found = parse_options(run.arguments, spec("lnoqtvjp", "dx", "help"))
+    if not found.operands:
+        raise Unreduced("operands")
+    run.program("unzip")
+    run.read(found.operands[0])
+    if not found.has("l", "t", "v", "p"):
+        target = (found.values("d") or (Word(text="."),))[0]
+        run.write(target, tree=True)
+
+
+def _rsync(run: Run) -> None:
+    """`rsync` between folders of this machine. `-e`, a daemon and a remote side are unknown."""
+    known = spec(
+        "avzrlptgoDnuihPcxSHAXqW",
+        "",
+        "archive verbose recursive delete delete-after delete-excluded dry-run exclude= include= "
+        "progress stats "
+        "partial update checksum human-readable itemize-changes links perms times help version",
+    )
+    found = parse_options(run.arguments, known)
+    if len(found.operands) < 2 or any(":" in known_text(word) for word in found.operands):
+        raise Unreduced("remote")
+    *sources, target = found.operands
+    run.program("rsync")
+    run.read(*sources, tree=True)
+    if not found.has("n", "dry-run"):
+        run.write(target, tree=True)
+        if any(name.startswith("delete") for name in found.options):
+            run.delete(target, tree=True)
+
+
+def _cpio(run: Run) -> None:
+    run.here(Verb.READ)
+    raise Unreduced("named_by_input")
+
+
+PROGRAMS: Final[Mapping[str, Description]] = {
+    "tar": _tar,
+    "bsdtar": _tar,
+    **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd"), _compress),
+    "zip": _zip,
+    "unzip": _unzip,
+    "rsync": _rsync,
+    "cpio": _cpio,
+}

@@ -1,0 +1,262 @@
+"""Programs that list, make, move and remove files."""
+
+import posixpath
+from collections.abc import Mapping
+from typing import Final
+
+from authz.core.canonical.shell.effects import Unreduced
+from authz.core.canonical.shell.options import Parsed, parse_options, spec
+from authz.core.canonical.shell.programs.describe import Description, at_most, files
+from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.words import Word
+
+_HELP = "help version"
+
+
+def _ls(run: Run) -> None:
+    """`ls`: without operands the directory in force; `-R` reads trees."""
+    known = spec(
+        "aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ10",
+        "ITw",
+        "all almost-all human-readable recursive reverse size sort= time= color? classify? directory "
+        "full-time "
+        f"group-directories-first inode no-group numeric-uid-gid si time-style= ignore= hide= width= {_HELP}",
+    )
+    found = parse_options(run.arguments, known)
+    run.program("ls")
+    run.read(*(files(found) or [Word(text=".")]), tree=found.has("R", "recursive"))
+
+
+def _touch(run: Run) -> None:
+    known = spec("acfhm", "drt", f"no-create date= reference= time= no-dereference {_HELP}")
+    found = parse_options(run.arguments, known)
+    run.program("touch")
+    run.read(*found.values("r", "reference"))
+    run.write(*files(found))
+
+
+def _mkdir(run: Run) -> None:
+    found = parse_options(run.arguments, spec("pvZ", "m", f"parents verbose mode= {_HELP}"))
+    run.program("mkdir")
+    run.write(*found.operands)
+
+
+def _rmdir(run: Run) -> None:
+    found = parse_options(run.arguments, spec("pv", "", f"parents verbose ignore-fail-on-non-empty {_HELP}"))
+    run.program("rmdir")
+    run.delete(*found.operands)
+    if found.has("p", "parents"):
+        run.delete(*(Word(text=known_text(word).split("/")[0] or "/") for word in found.operands))
+
+
+def _rm(run: Run) -> None:
+    """`rm`: with `-r` a tree."""
+    known = spec(
+        "fiIrRdv",
+        "",
+        "force recursive dir verbose interactive? one-file-system preserve-root? no-preserve-root " + _HELP,
+    )
+    found = parse_options(run.arguments, known)
+    run.program("rm")
+    run.delete(*found.operands, tree=found.has("r", "R", "recursive"))
+
+
+def _targets(found: Parsed) -> tuple[list[Word], list[Word]]:
+    """(sources, targets) of `cp`, `mv`, `ln`, `install`: where things go, under every name that they may get.
+
+    Whether the last operand is a folder is not known, so both it and the names inside it are targets.
+    """
+    into = list(found.values("t", "target-directory"))
+    operands = list(found.operands)
+    if not into:
+        if len(operands) < 2:
+            raise Unreduced("operands")
+        into = [operands.pop()]
+    if any(word.is_glob for word in into):
+        raise Unreduced("operands")
+    targets = list(into)
+    for folder in into:
+        for source in operands:
+            name = posixpath.basename(known_text(source).rstrip("/"))
+            if source.is_glob or name in ("", ".", ".."):
+                targets.append(Word(text=f"{known_text(folder)}/*", is_glob=True))
+            else:
+                targets.append(Word(text=f"{known_text(folder)}/{name}"))
+    return operands, targets
+
+
+def _cp(run: Run) -> None:
+    """`cp`: reads its sources and writes the target."""
+    known = spec(
+        "abdfHilLnpPrRsTuvxZ",
+        "St",
+        "archive backup? force interactive link dereference no-clobber no-dereference preserve? no-preserve= "
+        "parents recursive remove-destination strip-trailing-slashes symbolic-link suffix= target-directory= "
+        f"no-target-directory update? verbose one-file-system reflink? sparse= {_HELP}",
+    )
+    found = parse_options(run.arguments, known)
+    sources, targets = _targets(found)
+    tree = found.has("a", "r", "R", "archive", "recursive")
+    run.program("cp")
+    run.read(*sources, tree=tree)
+    run.write(*targets, tree=tree)
+
+
+def _mv(run: Run) -> None:
+    """`mv`: what was there is gone, and what it held is elsewhere. A folder is a tree."""
+    known = spec(
+        "bfinTuvZ",
+        "St",
+        "backup? force interactive no-clobber strip-trailing-slashes suffix= target-directory= "
+        f"no-target-directory update? verbose {_HELP}",
+    )
+    found = parse_options(run.arguments, known)
+    sources, targets = _targets(found)
+    run.program("mv")
+    run.read(*sources, tree=True)
+    run.delete(*sources, tree=True)
+    run.write(*targets, tree=True)
+
+
+def _ln(run: Run) -> None:
+    """`ln`: makes a second name, through which everything behind the first can be reached."""
+    known = spec(
+        "bdfFiLnPrsTv",
+        "St",
+        "backup? directory force interactive logical no-dereference physical relative symbolic suffix= "
+        f"target-directory= no-target-directory verbose {_HELP}",
+    )
+    found = parse_options(run.arguments, known)
+    operands, into = list(found.operands), list(found.values("t", "target-directory"))
+    if len(operands) == 1 and not into:
+        into = [Word(text=".")]
+    elif not into:
+        into = [operands.pop()]
+    run.program("ln")
+    # Reading and writing through the link will be judged by the link's own name.
+    run.read(*operands, tree=True)
+    run.write(*operands, tree=True)
+    run.write(*into, tree=True)
+
+
+def _install(run: Run) -> None:
+    known = spec("bcCdDpsTv", "gmost", f"directory mode= owner= group= target-directory= verbose {_HELP}")
+    found = parse_options(run.arguments, known)
+    if found.has("s", "o", "owner", "g", "group"):
+        raise Unreduced("unknown_option")
+    run.program("install")
+    if found.has("d", "directory"):
+        run.write(*found.operands)
+        return
+    sources, targets = _targets(found)
+    run.read(*sources)
+    run.write(*targets)
+
+
+def _tee(run: Run) -> None:
+    found = parse_options(run.arguments, spec("aip", "", f"append ignore-interrupts output-error? {_HELP}"))
+    run.program("tee")
+    run.write(*files(found))
+
+
+def _truncate(run: Run) -> None:
+    found = parse_options(run.arguments, spec("co", "rs", f"no-create reference= size= {_HELP}"))
+    run.program("truncate")
+    run.read(*found.values("r", "reference"))
+    run.write(*found.operands)
+
+
+def _dd(run: Run) -> None:
+    """`dd if=… of=…`."""
+    run.program("dd")
+    for word in run.arguments:
+        name, equals, value = known_text(word).partition("=")
+        if word.is_glob or not equals or name not in _DD:
+            raise Unreduced("unknown_option")
+        if name == "if":
+            run.read(Word(text=value))
+        elif name == "of":
+            run.write(Word(text=value))
+
+
+_DD: Final = frozenset("if of bs ibs obs cbs count skip seek conv iflag oflag status".split())
+
+
+def _split(run: Run) -> None:
+    """`split FILE PREFIX`: writes files beside the prefix. `--filter` runs a program."""
+    known = spec("dxe", "abClnt", f"numeric-suffixes? lines= bytes= number= suffix-length= verbose {_HELP}")
+    found = parse_options(run.arguments, known)
+    at_most(found.operands, 2)
+    run.program("split")
+    run.read(*(word for word in found.operands[:1] if word.text != "-"))
+    prefix = known_text(found.operands[1]) if len(found.operands) == 2 else "x"
+    run.write(Word(text=f"{prefix}*", is_glob=True))
+
+
+def _mktemp(run: Run) -> None:
+    found = parse_options(
+        run.arguments, spec("dqut", "p", f"directory dry-run quiet tmpdir? suffix= {_HELP}")
+    )
+    folders = list(found.values("p", "tmpdir")) or [Word(text="/tmp")]  # noqa: S108 - what mktemp does
+    run.program("mktemp")
+    run.write(*folders, tree=True)
+    for template in found.operands:
+        run.write(Word(text=f"{known_text(template)}*", is_glob=True))
+
+
+def _chmod(run: Run) -> None:
+    """`chmod`: who may do what with a file. A set-id bit makes programs run as somebody else."""
+    arguments = list(run.arguments)
+    if arguments and (arguments[0].text or "").lstrip("-")[:1] in tuple("rwxXst") and arguments[0].is_option:
+        raise Unreduced("unknown_option")  # `chmod -w file`: a mode, not an option
+    found = parse_options(
+        arguments, spec("cfvR", "", f"changes silent quiet verbose recursive reference= {_HELP}")
+    )
+    operands = list(found.operands)
+    if not found.has("reference"):
+        mode = known_text(operands.pop(0)) if operands else ""
+        if "s" in mode or (mode.isdigit() and len(mode.lstrip("0")) > 3):
+            raise Unreduced("set_id")
+    run.program("chmod")
+    run.write(*operands, tree=found.has("R", "recursive"))
+
+
+def _date(run: Run) -> None:
+    found = parse_options(
+        run.arguments, spec("uRI", "dfr", f"date= file= iso-8601? rfc-3339= utc reference= {_HELP}")
+    )
+    if any(not known_text(word).startswith("+") for word in found.operands):
+        raise Unreduced("sets_clock")
+    run.program("date")
+    run.read(*found.values("f", "file", "r", "reference"))
+
+
+def _df(run: Run) -> None:
+    found = parse_options(
+        run.arguments, spec("aBhHiklPT", "tx", f"all human-readable inodes total type= {_HELP}")
+    )
+    run.program("df")
+    run.read(*found.operands)
+
+
+PROGRAMS: Final[Mapping[str, Description]] = {
+    "ls": _ls,
+    "dir": _ls,
+    "touch": _touch,
+    "mkdir": _mkdir,
+    "rmdir": _rmdir,
+    "rm": _rm,
+    "unlink": _rm,
+    "cp": _cp,
+    "mv": _mv,
+    "ln": _ln,
+    "install": _install,
+    "tee": _tee,
+    "truncate": _truncate,
+    "dd": _dd,
+    "split": _split,
+    "mktemp": _mktemp,
+    "chmod": _chmod,
+    "date": _date,
+    "df": _df,
+}

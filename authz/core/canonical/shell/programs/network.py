@@ -1,0 +1,171 @@
+"""Programs that speak to other machines."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from authz.core.canonical.host import canonicalize_host
+from authz.core.canonical.shell.effects import Unreduced
+from authz.core.canonical.shell.options import Parsed, parse_options, spec
+from authz.core.canonical.shell.programs.describe import Description, at_most
+from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.words import Word
+from authz.model.resource import NotCanonical, Verb
+
+_CURL: Final = spec(
+    "sSfLiIkvgGOJ46#Nqa0",
+    "odHXAebucTmrxUFKEw",
+    "silent show-error fail fail-with-body location include head insecure verbose globoff get remote-name "
+    "remote-header-name compressed ipv4 ipv6 progress-bar no-buffer output= data= data-raw= data-binary= "
+    "data-urlencode= json= header= request= user-agent= referer= user= cookie= cookie-jar= upload-file= "
+    "max-time= connect-timeout= range= form= write-out= retry= retry-delay= retry-max-time= max-redirs= url= "
+    "create-dirs http1.1 http2 tlsv1.2 no-progress-meter help version",
+)
+_CURL_DATA: Final = ("d", "data", "data-binary", "data-urlencode", "data-raw", "json", "F", "form")
+_CURL_FILE_DATA: Final = ("d", "data", "data-binary", "json", "F", "form", "data-urlencode")
+_HAS_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def _curl(run: Run) -> None:
+    """`curl`: connects to and reads every url; with data it sends; `-o` writes. Config files are unknown."""
+    found = parse_options(run.arguments, _CURL)
+    if found.has("K", "config", "x", "E") or _names_file_of_options(found):
+        raise Unreduced("unknown_option")
+    urls = [*found.operands, *found.values("url")]
+    if not urls:
+        raise Unreduced("operands")
+    run.program("curl")
+    methods = {known_text(word).upper() for word in found.values("X", "request")}
+    sends = found.has(*_CURL_DATA, "T", "upload-file") and not found.has("G", "get")
+    sends |= bool(methods - {"GET", "HEAD"})
+    # Redirects lead where nobody knows, and each would be a decision of its own.
+    if found.has("L", "location"):
+        run.opaque("redirects")
+    for word in urls:
+        _request(run, word, sends=sends)
+    _curl_files(run, found)
+
+
+def _names_file_of_options(found: Parsed) -> bool:
+    return any(known_text(word).startswith("@") for word in found.values("H", "header", "w", "write-out"))
+
+
+def _curl_files(run: Run, found: Parsed) -> None:
+    run.write(*(word for word in found.values("o", "output") if word.text != "-"))
+    run.write(*found.values("c", "cookie-jar"))
+    run.read(*found.values("T", "upload-file"))
+    if found.has("O", "J", "remote-name", "remote-header-name"):
+        run.write(Word(text="./*", is_glob=True))
+    for word in found.values("b", "cookie"):
+        if "=" not in known_text(word):
+            run.read(word)
+    for word in found.values(*_CURL_FILE_DATA):
+        name = known_text(word)
+        marked = re.search(r"(?:^|=)[@<](.+)$", name, re.DOTALL)
+        if marked:
+            run.read(Word(text=marked[1].partition(";")[0]))
+
+
+def _request(run: Run, word: Word, *, sends: bool) -> None:
+    text = known_text(word)
+    if word.is_glob and re.search(r"[\[\]{}]", text):
+        raise Unreduced("url_pattern")
+    url = text if _HAS_SCHEME.match(text) else f"http://{text}"
+    for verb in (Verb.CONNECT, Verb.SEND if sends else Verb.READ):
+        run.effects.url(verb, url, guessed=run.guessed)
+
+
+_WGET: Final = spec(
+    "qvbcNSnd46",
+    "OPUTtew",
+    "quiet verbose no-verbose continue timestamping output-document= directory-prefix= user-agent= "
+    "timeout= tries= "
+    "header= post-data= post-file= method= body-data= body-file= no-check-certificate spider max-redirect= "
+    "show-progress help version",
+)
+
+
+def _wget(run: Run) -> None:
+    """`wget`: follows redirects unless told not to, and writes into the directory in force."""
+    found = parse_options(run.arguments, _WGET)
+    if not found.operands or found.has("e"):
+        raise Unreduced("unknown_option")
+    run.program("wget")
+    sends = found.has("post-data", "post-file", "body-data", "body-file")
+    sends |= any(known_text(word).upper() not in ("GET", "HEAD") for word in found.values("method"))
+    if "0" not in {word.text for word in found.values("max-redirect")}:
+        run.opaque("redirects")
+    for word in found.operands:
+        _request(run, word, sends=sends)
+    run.read(*found.values("post-file", "body-file"))
+    outputs = found.values("O", "output-document")
+    if outputs:
+        run.write(*(word for word in outputs if word.text != "-"))
+    elif not found.has("spider"):
+        folder = known_text((found.values("P", "directory-prefix") or (Word(text="."),))[0])
+        run.write(Word(text=f"{folder}/*", is_glob=True))
+
+
+def _host(run: Run, verb: Verb, text: str) -> None:
+    found = canonicalize_host(text)
+    run.effects.resource(verb, found if isinstance(found, NotCanonical) else found[0], text)
+
+
+def _remote_shell(run: Run) -> None:
+    """`ssh HOST COMMAND`: what runs there is not judged here. `-o`, `-F` and tunnels are not known."""
+    found = parse_options(run.arguments, spec("4681aATtqvxCNnf", "pliE", "", permutes=False))
+    if not found.operands or found.has("E"):
+        raise Unreduced("operands")
+    run.program("ssh", changes=True)
+    host = known_text(found.operands[0]).rpartition("@")[2]
+    port = found.values("p")
+    _host(run, Verb.CONNECT, f"{host}:{known_text(port[0])}" if port else host)
+    run.read(*found.values("i"))
+    run.opaque("remote_command")
+
+
+def _remote_copy(run: Run) -> None:
+    """`scp`: reads here and sends there, or the other way."""
+    found = parse_options(run.arguments, spec("346BCpqrvT", "Pil", ""))
+    if len(found.operands) < 2:
+        raise Unreduced("operands")
+    *sources, target = found.operands
+    run.program("scp", changes=True)
+    run.read(*found.values("i"))
+    tree = found.has("r")
+    for word in (*sources, target):
+        text = known_text(word)
+        is_target = word is target
+        remote = re.fullmatch(r"(?:[^@/:]+@)?([^/:]+):.*", text)
+        if remote:
+            _host(run, Verb.CONNECT, remote[1])
+            if is_target:
+                _host(run, Verb.SEND, remote[1])
+        elif is_target:
+            run.write(word, tree=True)
+        else:
+            run.read(word, tree=tree)
+
+
+def _looks_up(name: str) -> Description:
+    """`ping`, `dig`, `host`: a name goes out, which can carry data."""
+
+    def describe(run: Run) -> None:
+        found = parse_options(run.arguments, spec("4nq", "cWi", ""))
+        at_most(found.operands, 2)
+        run.program(name)
+        for word in found.operands[:1]:
+            _host(run, Verb.CONNECT, known_text(word))
+
+    return describe
+
+
+PROGRAMS: Final[Mapping[str, Description]] = {
+    "curl": _curl,
+    "wget": _wget,
+    "ssh": _remote_shell,
+    "scp": _remote_copy,
+    "ping": _looks_up("ping"),
+    "host": _looks_up("host"),
+    "nslookup": _looks_up("nslookup"),
+}

@@ -1,0 +1,108 @@
+"""One command that runs, as the descriptions of programs see it: its words, and what they may ask for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from authz.core.canonical.shell.effects import Effects, Unreduced
+from authz.core.canonical.shell.words import Word
+from authz.model.resource import Verb
+
+
+class Runner(Protocol):
+    """The walk over the line, for programs that run other programs."""
+
+    def run_words(self, words: Sequence[Word], run: "Run") -> None:
+        """A command of these words: a program by its name, without functions and builtins of the shell."""
+        ...
+
+    def run_text(self, text: str, run: "Run") -> None:
+        """A line that another shell reads."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One command. `directories` are those that may be in force; `None` is one that nobody knows."""
+
+    words: Sequence[Word]
+    directories: frozenset[str | None]
+    effects: Effects
+    runner: Runner
+    stdin: str | None = ""
+    """What it reads: a text that stands in the line, empty for nothing of it, `None` for a pipe or a file."""
+    depth: int = 0
+    guessed: bool = False
+    home: str | None = None
+    confined: bool = False
+    """Whatever runs is held in a sandbox by the runtime (declared by the bundle, not by the caller)."""
+
+    @property
+    def arguments(self) -> Sequence[Word]:
+        """The words behind the name."""
+        return self.words[1:]
+
+    def program(self, name: str, *, known: bool = True, changes: bool = False) -> None:
+        """This command is this program."""
+        self.effects.program(name, known=known and not self.guessed, changes=changes)
+
+    def read(self, *words: Word, tree: bool = False) -> None:
+        """It reads these files."""
+        self._paths(Verb.READ, words, tree=tree)
+
+    def write(self, *words: Word, tree: bool = False) -> None:
+        """It writes these files."""
+        self._paths(Verb.WRITE, words, tree=tree)
+
+    def delete(self, *words: Word, tree: bool = False) -> None:
+        """It deletes these files."""
+        self._paths(Verb.DELETE, words, tree=tree)
+
+    def execute(self, *words: Word) -> None:
+        """It runs these files."""
+        self._paths(Verb.EXECUTE, words, tree=False)
+
+    def here(self, verb: Verb, *, tree: bool = True) -> None:
+        """It touches the directory in force."""
+        self._paths(verb, (Word(text="."),), tree=tree)
+
+    def _paths(self, verb: Verb, words: Sequence[Word], *, tree: bool) -> None:
+        for word in words:
+            text = known_text(word)
+            if word.is_glob:
+                text, tree = _above_pattern(text), True
+            for directory in self.directories:
+                self.effects.path(verb, text, directory, tree=tree, guessed=self.guessed)
+
+    def url(self, verb: Verb, word: Word) -> None:
+        """It reaches this url. A pattern in it is curl's own and names several."""
+        text = known_text(word)
+        if word.is_glob and any(char in text for char in "{}[]"):
+            raise Unreduced("url_pattern")
+        self.effects.url(verb, text, guessed=self.guessed)
+
+    def opaque(self, reason: str) -> None:
+        """Something of it is not understood."""
+        self.effects.opaque(reason, " ".join(word.text or "?" for word in self.words))
+
+    def code(self, reason: str = "code") -> None:
+        """It runs code that nobody has read: opaque, unless the runtime confines whatever runs."""
+        if not self.confined:
+            self.opaque(reason)
+
+
+def known_text(word: Word) -> str:
+    """The text of a word. Raises `Unreduced` where it is not known."""
+    if word.text is None:
+        raise Unreduced("dynamic_argument")
+    return word.text
+
+
+def _above_pattern(text: str) -> str:
+    """The directory beneath which everything that the pattern matches lies."""
+    parts = text.split("/")
+    for index, part in enumerate(parts):
+        if any(char in part for char in "*?["):
+            above = "/".join(parts[:index])
+            return above or ("/" if text.startswith("/") else ".")
+    return text

@@ -22,7 +22,11 @@ _log = logging.getLogger("authz.log")
 
 
 class AnchorFile:
-    """`DATABASE.anchor.json`, private to this user."""
+    """`DATABASE.anchor.json`, private to this user.
+
+    Where the database is a server's, each replica keeps one in its own data directory: whoever may change
+    the database does not thereby reach it.
+    """
 
     def __init__(self, database: Path) -> None:
         self.path = Path(f"{database}.anchor.json")

@@ -4,20 +4,17 @@ The keys hold 256 random bits, so a plain digest cannot be guessed back; a slow 
 down every request.
 """
 
-import contextlib
 import re
 import secrets
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ClauseElement, insert, select, update
+from sqlalchemy import insert, select, update
 
 from authz.core import credentials
 from authz.errors import ConfigError, NotFound
-from authz.store.sqlite_connection import bind, open_database, open_read_only, unavailable
+from authz.store.database import Database, open_session
 from authz.store.tables import API_KEYS
 
 ROLES = credentials.ROLES
@@ -56,7 +53,7 @@ class CreatedApiKey:
 
 
 def create_api_key(
-    database: Path,
+    database: Database,
     *,
     name: str,
     roles: Iterable[str],
@@ -81,13 +78,13 @@ def create_api_key(
         "created_at_ms": now_ms,
         "revoked_at_ms": None,
     }
-    with _opened(open_database(database)) as connection:
-        _run(connection, insert(API_KEYS).values(values))
+    with open_session(database, "create") as session:
+        session.run(insert(API_KEYS).values(values))
     return CreatedApiKey(key_id=key_id, secret=secret)
 
 
 def replace_dev_key(
-    database: Path, *, key_digest: str, roles: Iterable[str], profile: str, tenant: str, now_ms: int
+    database: Database, *, key_digest: str, roles: Iterable[str], profile: str, tenant: str, now_ms: int
 ) -> None:
     """Make the key of that digest the tenant's only dev key: those of earlier runs are revoked."""
     wanted = frozenset(roles)
@@ -109,22 +106,16 @@ def replace_dev_key(
         .values(revoked_at_ms=now_ms)
     )
     known = select(API_KEYS.c.dev, API_KEYS.c.tenant).where(API_KEYS.c.key_digest == key_digest)
-    with _opened(open_database(database)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            found = _run(connection, known).fetchone()
-            if found is not None and not (found[0] and found[1] == tenant):
-                raise ConfigError("the dev key is already the key of another caller; choose another")
-            _run(connection, others)
-            if found is None:
-                _run(connection, insert(API_KEYS).values(values))
-            else:
-                renewed = {name: values[name] for name in ("roles", "profile", "revoked_at_ms")}
-                _run(connection, update(API_KEYS).where(API_KEYS.c.key_digest == key_digest).values(renewed))
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+    with open_session(database, "create") as session, session.transaction():
+        found = session.fetch(known)
+        if found and not (found[0][0] and found[0][1] == tenant):
+            raise ConfigError("the dev key is already the key of another caller; choose another")
+        session.run(others)
+        if not found:
+            session.run(insert(API_KEYS).values(values))
+        else:
+            renewed = {name: values[name] for name in ("roles", "profile", "revoked_at_ms")}
+            session.run(update(API_KEYS).where(API_KEYS.c.key_digest == key_digest).values(renewed))
 
 
 def check_key(*, name: str, roles: frozenset[str], profile: str, tenant: str, dev: bool) -> None:
@@ -148,17 +139,17 @@ def check_key(*, name: str, roles: frozenset[str], profile: str, tenant: str, de
         raise ConfigError("a dev key never approves (it stands in for agents and runtimes)")
 
 
-def list_api_keys(database: Path, *, tenant: str | None = None) -> Sequence[ApiKey]:
+def list_api_keys(database: Database, *, tenant: str | None = None) -> Sequence[ApiKey]:
     """All keys, also revoked ones, oldest first; of one tenant when given. Raises `StoreUnavailable`."""
     statement = select(API_KEYS).order_by(API_KEYS.c.created_at_ms, API_KEYS.c.key_id)
     if tenant is not None:
         statement = statement.where(API_KEYS.c.tenant == tenant)
-    with _opened(open_read_only(database)) as connection:
-        rows = _run(connection, statement).fetchall()
+    with open_session(database, "read") as session:
+        rows = session.fetch(statement)
     return [_read_key(row) for row in rows]
 
 
-def revoke_api_key(database: Path, key_id: str, *, now_ms: int, tenant: str | None = None) -> None:
+def revoke_api_key(database: Database, key_id: str, *, now_ms: int, tenant: str | None = None) -> None:
     """Revoke a key; revoking it again changes nothing. Raises `NotFound`, `StoreUnavailable`.
 
     A database that is not there is not made: it would only hide that the path is wrong.
@@ -173,10 +164,10 @@ def revoke_api_key(database: Path, key_id: str, *, now_ms: int, tenant: str | No
         .where(API_KEYS.c.revoked_at_ms.is_(None))
         .values(revoked_at_ms=now_ms)
     )
-    with _opened(open_database(database, must_exist=True)) as connection:
-        if _run(connection, known).fetchone() is None:
+    with open_session(database, "write") as session:
+        if not session.fetch(known):
             raise NotFound(f"there is no key `{key_id}`; `authz keys list` shows them")
-        _run(connection, revoke)
+        session.run(revoke)
 
 
 def _read_key(row: tuple[Any, ...]) -> ApiKey:
@@ -191,17 +182,3 @@ def _read_key(row: tuple[Any, ...]) -> ApiKey:
         created_at_ms=values["created_at_ms"],
         revoked_at_ms=values["revoked_at_ms"],
     )
-
-
-@contextlib.contextmanager
-def _opened(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    try:
-        yield connection
-    except sqlite3.Error as fault:
-        raise unavailable(fault, "managing keys") from fault
-    finally:
-        connection.close()
-
-
-def _run(connection: sqlite3.Connection, statement: ClauseElement) -> sqlite3.Cursor:
-    return connection.execute(*bind(statement))

@@ -7,8 +7,9 @@ the next record is written, so a failed commit can neither leave a gap nor fork 
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from authz.core.log_chain import check_record_hash, encode_rules, frame_record, genesis_hash, record_hash
 from authz.core.log_checkpoint import (
@@ -23,11 +24,15 @@ from authz.core.log_checkpoint import (
 )
 from authz.errors import AuthzError, LogCorrupt, StoreUnavailable
 from authz.model.operation import OperationWrite
-from authz.model.record import Committed, Conflict
+from authz.model.record import CommitOutcome, Committed, Conflict
 from authz.ports import Clock, CommitUnit
+from authz.store.limit_counters import LimitCounters
 from authz.store.statements import Statements
-from authz.store.write_connection import SqlValue, WriteConnection
+from authz.store.write_connection import NothingWritten, SqlValue, WriteConnection
 
+_T = TypeVar("_T")
+_ATTEMPTS = 3
+"""How often a batch is written before it is refused, where each failure is known to have left nothing."""
 _BALLAST = "ballast"
 """The row of `store_meta` that a probe writes. One that a crash left is replaced by the next."""
 
@@ -55,13 +60,25 @@ class CommitEngine:
     """Writes batches of units and signed checkpoints through one connection."""
 
     def __init__(
-        self, connection: WriteConnection, statements: Statements, *, writer: str, clock: Clock
+        self,
+        connection: WriteConnection,
+        statements: Statements,
+        *,
+        writer: str,
+        clock: Clock,
+        claim_writer: Callable[[], str] | None = None,
     ) -> None:
+        """`claim_writer` is asked, whenever the end of the chain is read, which chain is this process's.
+
+        Without it the chain is `writer`'s for good.
+        """
         self._connection = connection
         self._sql = statements
         self._writer = writer
+        self._claim_writer = claim_writer
         self._clock = clock
         self._tail: Tail | None = None
+        self._swept_to = ""
         self._seen = 0
         """The highest sequence that was ever acknowledged: a store that falls behind it lost records."""
 
@@ -73,6 +90,8 @@ class CommitEngine:
     def load(self) -> Tail:
         """Read the end of the chain and check it. Raises `LogCorrupt`, `StoreUnavailable`."""
         try:
+            if self._claim_writer is not None:
+                self._go_on_as(self._claim_writer())
             self._connection.begin()
             self._connection.execute(self._sql.insert_head, (self._writer, 0, genesis_hash(self._writer)))
             tail = self._check_tail()
@@ -83,11 +102,14 @@ class CommitEngine:
         self._tail, self._seen = tail, tail.sequence
         return tail
 
-    def commit_batch(self, units: Sequence[CommitUnit]) -> list[Committed | Conflict]:
-        """Write all units in one transaction; a unit whose operation moved is left out whole.
+    def commit_batch(self, units: Sequence[CommitUnit]) -> list[CommitOutcome]:
+        """Write all units in one transaction, but not those whose operation moved or whose limit is reached.
 
         Raises `StoreUnavailable`: then nothing of any unit was acknowledged, and none may be answered.
         """
+        return _retried(lambda: self._commit_once(units))
+
+    def _commit_once(self, units: Sequence[CommitUnit]) -> list[CommitOutcome]:
         with self._transaction() as tail:
             outcomes, moved = self._write(units, tail)
         self._tail, self._seen = moved, moved.sequence
@@ -101,6 +123,9 @@ class CommitEngine:
         tail = self._tail
         if tail is None or tail.sequence == tail.checkpointed:
             return None
+        return _retried(lambda: self._checkpoint_once(signer))
+
+    def _checkpoint_once(self, signer: Signer) -> WrittenCheckpoint:
         with self._transaction() as tail:
             written = self._sign_heads(tail, signer)
         self._tail = Tail(sequence=tail.sequence, hash=tail.hash, checkpointed=tail.sequence)
@@ -114,6 +139,9 @@ class CommitEngine:
         """
         # Random, so that no file system can store it in less.
         ballast = secrets.token_hex(size_bytes // 2)
+        _retried(lambda: self._probe_once(ballast))
+
+    def _probe_once(self, ballast: str) -> None:
         with self._transaction() as tail:
             self._move_head(tail, tail.sequence, tail.hash)
             self._connection.execute(self._sql.write_ballast, (_BALLAST, ballast))
@@ -124,6 +152,16 @@ class CommitEngine:
         """Release the connection. The engine cannot be used afterwards."""
         self._tail = None
         self._connection.close()
+
+    @property
+    def writer(self) -> str:
+        """The chain that is written now."""
+        return self._writer
+
+    def _go_on_as(self, writer: str) -> None:
+        if writer != self._writer:
+            # Another chain: what was acknowledged on the old one says nothing about its length.
+            self._writer, self._seen = writer, 0
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Tail]:
@@ -141,15 +179,23 @@ class CommitEngine:
                 raise _as_unavailable(fault) from fault
             raise
 
-    def _write(self, units: Sequence[CommitUnit], tail: Tail) -> tuple[list[Committed | Conflict], Tail]:
+    def _write(self, units: Sequence[CommitUnit], tail: Tail) -> tuple[list[CommitOutcome], Tail]:
         recorded_at_ms = self._clock.now_ms()
         sequence, previous = tail.sequence, tail.hash
-        outcomes: list[Committed | Conflict] = []
+        outcomes: list[CommitOutcome] = []
         events: list[Sequence[SqlValue]] = []
         exposures: list[Sequence[SqlValue]] = []
-        for unit in units:
-            # The compare-and-set comes first: when it fails, nothing of the unit has been written.
-            if unit.operation is not None and not self._move_operation(unit.operation):
+        limits = LimitCounters(self._connection, self._sql.limits, units, recorded_at_ms)
+        inserted = self._insert_operations(units)
+        for index, unit in enumerate(units):
+            # Limits are compared before anything of the unit is written, and the compare-and-set comes
+            # first of what is: when either fails, nothing of the unit is there.
+            if unit.reservations and (reached := limits.check(unit.reservations)) is not None:
+                outcomes.append(reached)
+                continue
+            if unit.operation is not None and not (
+                inserted[index] if index in inserted else self._move_operation(unit.operation)
+            ):
                 outcomes.append(Conflict(key=unit.operation.key))
                 continue
             sequence += 1
@@ -162,6 +208,8 @@ class CommitEngine:
             )
             previous = record_hash(previous, text)
             events.append(event_row(unit, self._writer, sequence, recorded_at_ms, text, previous))
+            if unit.reservations and not unit.only_checked:
+                limits.take(unit.reservations, unit.event.decision_id)
             if unit.exposure is not None:
                 key = unit.exposure.session_key
                 exposures += [(key, label) for label in sorted(unit.exposure.labels)]
@@ -174,17 +222,31 @@ class CommitEngine:
         if events:
             self._connection.execute_many(self._sql.insert_event, events)
             self._move_head(tail, sequence, previous)
+        self._swept_to = limits.write(self._swept_to)
         return outcomes, Tail(sequence=sequence, hash=previous, checkpointed=tail.checkpointed)
+
+    def _insert_operations(self, units: Sequence[CommitUnit]) -> dict[int, bool]:
+        """Insert the new operations that depend on nothing else; by place in the batch, whether it is new.
+
+        Together, since a server is asked for all of them in the time of one.
+        """
+        new = {
+            index: _operation_row(unit.operation)
+            for index, unit in enumerate(units)
+            if unit.operation is not None
+            and unit.operation.expected_version is None
+            and not unit.reservations
+        }
+        if not new:
+            return {}
+        counts = self._connection.execute_each(self._sql.insert_operation, list(new.values()))
+        return {index: count == 1 for index, count in zip(new, counts, strict=True)}
 
     def _move_operation(self, write: OperationWrite) -> bool:
         state = str(write.state)
         if write.expected_version is None:
-            values: Sequence[SqlValue] = (
-                *(write.key, write.tenant, write.fingerprint, state, write.decision_id),
-                *(write.expires_at_ms, 1),
-            )
-            return self._connection.execute(self._sql.insert_operation, values) == 1
-        values = (
+            return self._connection.execute(self._sql.insert_operation, _operation_row(write)) == 1
+        values: Sequence[SqlValue] = (
             *(write.fingerprint, state, write.decision_id, write.expires_at_ms, write.expected_version + 1),
             *(write.key, write.tenant, write.expected_version),
         )
@@ -255,6 +317,24 @@ class CommitEngine:
         token_hash = checkpoint_hash(token)
         self._connection.execute(self._sql.insert_checkpoint, (number, at_ms, token, token_hash))
         return WrittenCheckpoint(number=number, head=format_head(heads), hash=token_hash, token=token)
+
+
+def _retried(attempt: Callable[[], _T]) -> _T:
+    """Try again what is known to have left nothing, as when a server undid it or went away before."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except NothingWritten:
+            continue
+    return attempt()
+
+
+def _operation_row(write: OperationWrite) -> Sequence[SqlValue]:
+    """The columns of a new operation, in table order."""
+    return (
+        *(write.key, write.tenant, write.fingerprint, str(write.state), write.decision_id),
+        *(write.expires_at_ms, 1),
+    )
 
 
 def event_row(

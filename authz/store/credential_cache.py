@@ -1,7 +1,7 @@
 """A short memory of credentials, so that a busy caller costs no look-up for each request."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from authz.ports import Credential
 
@@ -22,12 +22,29 @@ class CredentialCache:
 
     def find(self, key_digest: str, load: Callable[[str], Credential | None]) -> Credential | None:
         """The credential, from memory while that is fresh, else by `load`, whose errors pass through."""
-        now = self._monotonic()
+        asked_at, generation = self._monotonic(), self._generation
+        known = self._fresh(key_digest, asked_at)
+        if known is not None:
+            return known
+        return self._keep(key_digest, load(key_digest), asked_at, generation)
+
+    async def find_async(
+        self, key_digest: str, load: Callable[[str], Awaitable[Credential | None]]
+    ) -> Credential | None:
+        """The same where the look-up is waited for: what is remembered is as old as the question."""
+        asked_at, generation = self._monotonic(), self._generation
+        known = self._fresh(key_digest, asked_at)
+        if known is not None:
+            return known
+        return self._keep(key_digest, await load(key_digest), asked_at, generation)
+
+    def _fresh(self, key_digest: str, now: float) -> Credential | None:
         entry = self._entries.get(key_digest)
-        if entry is not None and now < entry[1]:
-            return entry[0]
-        generation = self._generation
-        credential = load(key_digest)
+        return entry[0] if entry is not None and now < entry[1] else None
+
+    def _keep(
+        self, key_digest: str, credential: Credential | None, asked_at: float, generation: int
+    ) -> Credential | None:
         with self._lock:
             if credential is None:
                 self._entries.pop(key_digest, None)
@@ -35,7 +52,7 @@ class CredentialCache:
             elif generation == self._generation:
                 if len(self._entries) >= self._max_entries:
                     self._entries.clear()
-                self._entries[key_digest] = (credential, now + CREDENTIAL_CACHE_SECONDS)
+                self._entries[key_digest] = (credential, asked_at + CREDENTIAL_CACHE_SECONDS)
         return credential
 
     def invalidate(self) -> None:

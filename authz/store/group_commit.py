@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from authz.core.log_chain import check_event
 from authz.core.log_checkpoint import Signer
 from authz.errors import StoreUnavailable
-from authz.model.record import Committed, Conflict
+from authz.model.record import CommitOutcome
 from authz.ports import CommitUnit
 from authz.store.commit_engine import CommitEngine, WrittenCheckpoint
 
-Outcome = Committed | Conflict | StoreUnavailable
+Outcome = CommitOutcome | StoreUnavailable
 
 _log = logging.getLogger("authz.log")
 _LAST_INTEGER = 2**63 - 1
@@ -43,7 +43,7 @@ class CommitLimits:
 class _Waiting:
     unit: CommitUnit
     loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Committed | Conflict]
+    future: asyncio.Future[CommitOutcome]
 
 
 class GroupCommitter:
@@ -76,11 +76,11 @@ class GroupCommitter:
         self._thread = threading.Thread(target=self._run, name="authz-log-writer", daemon=True)
         self._thread.start()
 
-    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+    async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """Durably write `unit`; see `authz.ports.Ledger.commit`."""
         check_unit(unit)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Committed | Conflict] = loop.create_future()
+        future: asyncio.Future[CommitOutcome] = loop.create_future()
         with self._condition:
             if self._closed is not None:
                 raise StoreUnavailable(self._closed.message, code=self._closed.code)
@@ -236,16 +236,28 @@ def check_unit(unit: CommitUnit) -> None:
         check_event(unit.event)
         if unit.operation is not None:
             write = unit.operation
-            texts = (write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
-            "\n".join(texts).encode("utf-8")
+            _check_texts(write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
             if not 0 <= write.expires_at_ms <= _LAST_INTEGER:
                 raise ValueError("`expires_at_ms` does not fit")
             if write.expected_version is not None and not 0 < write.expected_version < _LAST_INTEGER:
                 raise ValueError("`expected_version` does not fit")
+        for taken in unit.reservations:
+            f"{taken.tenant}{taken.limit}{taken.key}".encode()
+            numbers = (taken.amount, taken.cap, taken.window_ms, taken.expires_at_ms)
+            if not all(0 <= number <= _LAST_INTEGER // 4 for number in numbers):
+                raise ValueError("a reservation does not fit")
         if unit.exposure is not None:
-            "\n".join((unit.exposure.session_key, *unit.exposure.labels)).encode("utf-8")
+            _check_texts(unit.exposure.session_key, *unit.exposure.labels)
     except (ValueError, TypeError) as fault:
         raise StoreUnavailable("the record cannot be written", code="store.unwritable") from fault
+
+
+def _check_texts(*texts: str) -> None:
+    joined = "".join(texts)
+    joined.encode("utf-8")
+    # No text of PostgreSQL holds it, and every store takes the same.
+    if "\0" in joined:
+        raise ValueError("a text must not hold a NUL character")
 
 
 def _resolve(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:

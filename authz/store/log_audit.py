@@ -1,10 +1,8 @@
 """Reading the whole log in one snapshot, also beside a running server, and verifying it."""
 
 import itertools
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,13 +21,12 @@ from authz.core.log_verify import (
     check_log_head,
     verify_chain,
 )
-from authz.store.sqlite_connection import bind, open_read_only, unavailable
+from authz.store.database import Database
+from authz.store.log_source import open_log_source
 from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS
-from authz.store.write_connection import SqlValue
 
 _RECORD_FIELDS = tuple(field.name for field in fields(StoredRecord))
 _CHECKPOINT_FIELDS = tuple(field.name for field in fields(StoredCheckpoint))
-_MAX_DAMAGES = 20
 _LAST_INTEGER = 2**63 - 1
 
 
@@ -51,21 +48,12 @@ class LogSnapshot:
     Every method raises `StoreUnavailable` when the database cannot be read.
     """
 
-    def __init__(self, database: Path) -> None:
-        self._connection = open_read_only(database)
-        # A byte that was changed may leave text that is not UTF-8: a finding, and not a failure to read.
-        self._connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-        try:
-            self._connection.execute("BEGIN")
-            self._connection.execute("SELECT count(*) FROM log_heads").fetchone()
-        except sqlite3.Error as fault:
-            self._connection.close()
-            raise unavailable(fault, "reading the log") from fault
+    def __init__(self, database: Database) -> None:
+        self._source = open_log_source(database)
 
     def find_damage(self) -> list[str]:
-        """What SQLite's own check says is wrong with the file, such as an index that skips rows."""
-        rows = self._rows_of(f"PRAGMA integrity_check({_MAX_DAMAGES})", ())
-        return [str(row[0]) for row in rows if row[0] != "ok"]
+        """What the database's own check says is wrong with it, such as an index that skips rows."""
+        return self._source.find_damage()
 
     def chains(self) -> Iterator[tuple[str, Iterator[StoredRecord]]]:
         """Every writer of a record with its records by sequence; use them up before the next.
@@ -73,14 +61,14 @@ class LogSnapshot:
         In one pass, and not by asking for each writer's: a changed name may be none that SQLite takes.
         """
         columns = [EVENTS.c[name] for name in _RECORD_FIELDS]
-        rows = self._rows(select(*columns).order_by(EVENTS.c.writer, EVENTS.c.sequence))
+        rows = self._source.stream(select(*columns).order_by(EVENTS.c.writer, EVENTS.c.sequence))
         records = (StoredRecord(**dict(zip(_RECORD_FIELDS, row, strict=True))) for row in rows)
         for writer, of_writer in itertools.groupby(records, key=lambda record: record.writer):
             yield _as_name(writer), of_writer
 
     def stored_heads(self) -> dict[str, Anchor]:
         """The heads that were written together with the records, by writer."""
-        rows = self._rows(select(LOG_HEADS.c.writer, LOG_HEADS.c.sequence, LOG_HEADS.c.hash))
+        rows = self._source.fetch(select(LOG_HEADS.c.writer, LOG_HEADS.c.sequence, LOG_HEADS.c.hash))
         return {
             _as_name(writer): Anchor(sequence=sequence, hash=head_hash, source="the stored head")
             for writer, sequence, head_hash in rows
@@ -89,30 +77,29 @@ class LogSnapshot:
     def checkpoints(self) -> Iterator[StoredCheckpoint]:
         """All checkpoints by number."""
         columns = [LOG_CHECKPOINTS.c[name] for name in _CHECKPOINT_FIELDS]
-        for row in self._rows(select(*columns).order_by(LOG_CHECKPOINTS.c.number)):
+        for row in self._source.stream(select(*columns).order_by(LOG_CHECKPOINTS.c.number)):
             yield StoredCheckpoint(**dict(zip(_CHECKPOINT_FIELDS, row, strict=True)))
 
     def has_checkpoints(self) -> bool:
         """Whether there is anything to check with a key."""
-        return next(self._rows(select(LOG_CHECKPOINTS.c.number).limit(1)), None) is not None
+        return bool(self._source.fetch(select(LOG_CHECKPOINTS.c.number).limit(1)))
 
     def find_checkpoint_hash(self, number: int) -> str | None:
         """The stored hash of one checkpoint."""
-        statement = select(LOG_CHECKPOINTS.c.hash).where(LOG_CHECKPOINTS.c.number == number)
-        row = next(self._rows(statement), None)
-        return None if row is None else str(row[0])
+        if number > _LAST_INTEGER:
+            return None
+        return self._find(select(LOG_CHECKPOINTS.c.hash).where(LOG_CHECKPOINTS.c.number == number))
 
     def find_hash(self, writer: str, sequence: int) -> str | None:
         """The stored hash of one record."""
         if sequence > _LAST_INTEGER:
-            return None  # SQLite would not even take the question
+            return None  # no database would even take the question
         at = (EVENTS.c.writer == writer, EVENTS.c.sequence == sequence)
-        row = next(self._rows(select(EVENTS.c.hash).where(*at)), None)
-        return None if row is None else str(row[0])
+        return self._find(select(EVENTS.c.hash).where(*at))
 
     def close(self) -> None:
         """Release the snapshot."""
-        self._connection.close()
+        self._source.close()
 
     def __enter__(self) -> Self:
         return self
@@ -122,14 +109,9 @@ class LogSnapshot:
     ) -> None:
         self.close()
 
-    def _rows(self, statement: Select[Any]) -> Iterator[tuple[Any, ...]]:
-        return self._rows_of(*bind(statement))
-
-    def _rows_of(self, sql: str, parameters: Sequence[SqlValue]) -> Iterator[tuple[Any, ...]]:
-        try:
-            yield from self._connection.execute(sql, parameters)
-        except sqlite3.Error as fault:
-            raise unavailable(fault, "reading the log") from fault
+    def _find(self, statement: Select[Any]) -> str | None:
+        rows = self._source.fetch(statement)
+        return str(rows[0][0]) if rows else None
 
 
 def verify_log(

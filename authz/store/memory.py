@@ -15,10 +15,11 @@ from authz.core.log_chain import (
 )
 from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord, OperationWrite
-from authz.model.record import Committed, Conflict, Event, EventQuery, EventType, StoredEvent
+from authz.model.record import CommitOutcome, Committed, Conflict, Event, EventQuery, EventType, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential
+from authz.store.event_search import clamp_limit
 from authz.store.group_commit import check_unit
-from authz.store.sqlite_reads import clamp_limit
+from authz.store.memory_limits import MemoryLimits
 
 
 class MemoryLedger:
@@ -34,6 +35,7 @@ class MemoryLedger:
         self._clock = clock
         self._records: list[StoredRecord] = []
         self._operations: dict[str, tuple[str, OperationRecord]] = {}
+        self._limits = MemoryLimits()
         self._exposure: dict[str, set[str]] = {}
         self._credentials: dict[str, Credential] = {}
 
@@ -42,18 +44,23 @@ class MemoryLedger:
         """Everything that was written, oldest first: what `verify_chain` takes."""
         return tuple(self._records)
 
-    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+    async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """See `authz.ports.Ledger.commit`. Gives way once, as a real commit does."""
         check_unit(unit)
         await asyncio.sleep(0)
         self._check_available()
         # No await from here on: the whole unit is written, or nothing of it.
+        reservations, now_ms = tuple(unit.reservations), self._clock.now_ms() if unit.reservations else 0
+        if reservations and (reached := self._limits.check(reservations, now_ms)) is not None:
+            return reached
         if unit.operation is not None and not self._is_current(unit.operation):
             return Conflict(key=unit.operation.key)
         record = self._next_record(unit.event)
         self._records.append(record)
         if unit.operation is not None:
             self._write_operation(unit.operation)
+        if not unit.only_checked:
+            self._limits.take(reservations, unit.event.decision_id, now_ms)
         if unit.exposure is not None:
             self._exposure.setdefault(unit.exposure.session_key, set()).update(unit.exposure.labels)
         return Committed(

@@ -10,9 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from authz.core.log_checkpoint import Signer
-from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord
-from authz.model.record import Committed, Conflict, EventQuery, StoredEvent
+from authz.model.record import CommitOutcome, Committed, EventQuery, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential, ExposureWrite
 from authz.store.anchor_file import AnchorFile
 from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
@@ -20,14 +19,13 @@ from authz.store.commit_engine import CommitEngine
 from authz.store.credential_cache import CredentialCache
 from authz.store.exposure_cache import ExposureCache
 from authz.store.group_commit import CommitLimits, GroupCommitter
+from authz.store.readiness import Readiness
 from authz.store.sqlite_connection import STATEMENTS, ProcessLock, SqliteWriteConnection, make_private
 from authz.store.sqlite_reads import SqliteReader
 from authz.store.wal_checkpointer import WalCheckpointer, empty_wal
 from authz.store.write_connection import WriteConnection
 
 DEFAULT_LIMITS = CommitLimits()
-_READY_CACHE_SECONDS = 1.0
-_READY_TIMEOUT_SECONDS = 2.0
 
 
 class SqliteLedger:
@@ -46,8 +44,6 @@ class SqliteLedger:
     ) -> None:
         self._path = path
         self._clock = clock
-        self._monotonic = monotonic
-        self._readiness: tuple[bool, float] | None = None
         self._credentials = CredentialCache(monotonic)
         self._exposures = ExposureCache()
         with contextlib.ExitStack() as stack:
@@ -71,6 +67,7 @@ class SqliteLedger:
                 engine, signer, limits, after_batch=wal.count, after_checkpoint=anchor.keep
             )
             stack.callback(self._committer.close)
+            self._readiness = Readiness(self._committer, self._read_something, monotonic)
             # Closed last to first: the committer drains before anything that it needs goes away.
             self._resources = stack.pop_all()
 
@@ -103,14 +100,14 @@ class SqliteLedger:
             wrap_connection=wrap_connection,
         )
 
-    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+    async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
         if unit.exposure is None:
             return await self._committer.commit(unit)
         # Shielded, so that what became durable is known here even when whoever asked has gone away.
         return await asyncio.shield(asyncio.ensure_future(self._commit_exposure(unit, unit.exposure)))
 
-    async def _commit_exposure(self, unit: CommitUnit, exposure: ExposureWrite) -> Committed | Conflict:
+    async def _commit_exposure(self, unit: CommitUnit, exposure: ExposureWrite) -> CommitOutcome:
         committed = await self._committer.commit(unit)
         if isinstance(committed, Committed):
             self._exposures.add(exposure.session_key, exposure.labels)
@@ -130,21 +127,10 @@ class SqliteLedger:
 
     async def is_ready(self) -> bool:
         """See `authz.ports.Ledger.is_ready`. Asked of the store at most once a second, whoever asks."""
-        now = self._monotonic()
-        if self._committer.is_closed:
-            return False
-        # A failed batch ends what was remembered: until it, the store looked ready.
-        was_ready, until = self._readiness or (True, now)
-        if now >= until or (was_ready and self._committer.is_failing):
-            try:
-                async with asyncio.timeout(_READY_TIMEOUT_SECONDS):
-                    is_ready = await self._committer.is_ready()
-                self._reader.session_exposure("")
-            except (StoreUnavailable, TimeoutError):
-                is_ready = False
-            self._readiness = (is_ready, now + _READY_CACHE_SECONDS)
-            return is_ready
-        return was_ready
+        return await self._readiness.check()
+
+    async def _read_something(self) -> None:
+        self._reader.session_exposure("")
 
     async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""

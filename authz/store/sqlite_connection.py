@@ -1,6 +1,8 @@
 """Opening SQLite so that COMMIT means durable, and the driver side of the commit engine."""
 
+import contextlib
 import fcntl
+import logging
 import os
 import secrets
 import sqlite3
@@ -10,11 +12,10 @@ from pathlib import Path
 
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite as sqlite_dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from authz.errors import StoreUnavailable
+from authz.store import migrations
 from authz.store.statements import compile_statements
-from authz.store.tables import METADATA, SCHEMA_VERSION
 from authz.store.write_connection import SqlRow, SqlValue
 
 DIALECT = sqlite_dialect.dialect(paramstyle="qmark")
@@ -24,7 +25,9 @@ _WAL_AUTOCHECKPOINT_PAGES = 16_384
 """64 MB: the checkpointer thread normally comes first; this bounds the file if it cannot keep up."""
 _FULL = 2
 _SELECT_META = "SELECT value FROM store_meta WHERE name = ?"
-_APPEND_ONLY = ("events", "log_checkpoints")
+_SET_VERSION = "UPDATE store_meta SET value = ? WHERE name = 'schema_version'"
+
+_log = logging.getLogger("authz.store")
 
 
 def bind(statement: ClauseElement) -> tuple[str, list[SqlValue]]:
@@ -40,12 +43,15 @@ def unavailable(fault: sqlite3.Error, doing: str) -> StoreUnavailable:
     return StoreUnavailable(f"the database failed at {doing} (`{name}`)")
 
 
-def open_database(path: Path, *, busy_timeout_ms: int = 5000, must_exist: bool = False) -> sqlite3.Connection:
+def open_database(
+    path: Path, *, busy_timeout_ms: int = 5000, must_exist: bool = False, migrate: bool = False
+) -> sqlite3.Connection:
     """A read-write connection; creates file (0600), directory (0700) and schema where absent.
 
     With `must_exist` nothing is created, and a database that is absent is one that cannot be
-    opened. Raises `StoreUnavailable` when the database cannot be opened, belongs to another version
-    (`store.schema`), or does not take the settings on which durability rests.
+    opened. An older schema is brought up to date with `migrate` and refused without. Raises
+    `StoreUnavailable` when the database cannot be opened, belongs to another version (`store.schema`),
+    or does not take the settings on which durability rests.
     """
     try:
         if must_exist:
@@ -55,10 +61,10 @@ def open_database(path: Path, *, busy_timeout_ms: int = 5000, must_exist: bool =
         connection = connect(f"{path.absolute().as_uri()}?mode=rw", busy_timeout_ms)
         try:
             _set_pragmas(connection)
-            if must_exist:
+            if must_exist and not migrate:
                 _check_version(connection)
             else:
-                _create_schema(connection)
+                _prepare_schema(connection, migrate=migrate)
         except BaseException:
             connection.close()
             raise
@@ -202,22 +208,39 @@ def check_durable(connection: sqlite3.Connection) -> None:
             )
 
 
-def _create_schema(connection: sqlite3.Connection) -> None:
+class SqliteSchema:
+    """`migrations.SchemaDialect` for SQLite."""
+
+    dialect = DIALECT
+
+    def append_only(self, table: str) -> Sequence[str]:
+        """Triggers against changed and deleted rows."""
+        return [
+            f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            for verb in ("UPDATE", "DELETE")
+        ]
+
+
+SCHEMA = SqliteSchema()
+
+
+def _prepare_schema(connection: sqlite3.Connection, *, migrate: bool) -> None:
+    """Make the schema where there is none, and with `migrate` bring an older one up to date."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for table in METADATA.sorted_tables:
-            connection.execute(str(CreateTable(table, if_not_exists=True).compile(dialect=DIALECT)))
-            for index in sorted(table.indexes, key=lambda index: str(index.name)):
-                connection.execute(str(CreateIndex(index, if_not_exists=True).compile(dialect=DIALECT)))
-        for name in _APPEND_ONLY:
-            for verb in ("UPDATE", "DELETE"):
-                connection.execute(
-                    f"CREATE TRIGGER IF NOT EXISTS {name}_no_{verb.lower()} BEFORE {verb} ON {name} "
-                    f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
-                )
-        for meta, value in (("schema_version", SCHEMA_VERSION), ("writer", secrets.token_hex(6))):
-            connection.execute("INSERT INTO store_meta VALUES (?, ?) ON CONFLICT DO NOTHING", (meta, value))
-        _check_version(connection)
+        found = find_version(connection)
+        if found is None:
+            migrations.create_schema(SCHEMA, connection.execute)
+            for meta in (("schema_version", str(migrations.CURRENT)), ("writer", secrets.token_hex(6))):
+                connection.execute("INSERT INTO store_meta VALUES (?, ?)", meta)
+        elif migrate:
+            migrations.check_not_newer(found)
+            for step in migrations.migrate_schema(SCHEMA, connection.execute, found):
+                _log.info("the database is migrated", extra={"version": step.version, "step": step.what})
+            connection.execute(_SET_VERSION, (str(migrations.CURRENT),))
+        else:
+            migrations.check_current(found)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -225,12 +248,30 @@ def _create_schema(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _check_version(connection: sqlite3.Connection) -> None:
+def find_version(connection: sqlite3.Connection) -> int | None:
+    """The version of the schema; `None` where there is none. Raises `StoreUnavailable` when it is unknown."""
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    if not tables:
+        return None
+    if ("store_meta",) not in tables:
+        return migrations.read_version(None)
     found = connection.execute(_SELECT_META, ("schema_version",)).fetchone()
-    if found != (SCHEMA_VERSION,):
-        has = "none" if found is None else f"`{found[0]}`"
-        message = f"the database's schema version is {has}, this program needs `{SCHEMA_VERSION}`"
-        raise StoreUnavailable(message, code="store.schema")
+    return migrations.read_version(None if found is None else str(found[0]))
+
+
+def read_version_of(path: Path) -> int | None:
+    """The version of the schema in a database that exists. Raises `StoreUnavailable`."""
+    check_exists(path)
+    try:
+        with contextlib.closing(connect(f"{path.absolute().as_uri()}?mode=ro", 5000)) as connection:
+            return find_version(connection)
+    except sqlite3.Error as fault:
+        raise unavailable(fault, "reading its version") from fault
+
+
+def _check_version(connection: sqlite3.Connection) -> None:
+    found = find_version(connection)
+    migrations.check_current(migrations.read_version(None) if found is None else found)
 
 
 class ProcessLock:
@@ -286,6 +327,9 @@ class SqliteWriteConnection:
     def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
         return self._run(sql, parameters).rowcount
 
+    def execute_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[int]:
+        return [self.execute(sql, row) for row in rows]
+
     def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
         try:
             self._opened().executemany(sql, rows)
@@ -321,7 +365,7 @@ class SqliteWriteConnection:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            connection = open_database(self._path, busy_timeout_ms=self._busy_timeout_ms)
+            connection = open_database(self._path, busy_timeout_ms=self._busy_timeout_ms, migrate=True)
             connection.execute("SELECT count(*) FROM store_meta").fetchone()  # opens the WAL file
             self._connection = connection
             self._files = self._identify_files()

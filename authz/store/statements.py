@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import ClauseElement, Dialect, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from authz.store.limit_statements import LimitStatements, compile_limit_statements
 from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS, OPERATIONS, SESSION_EXPOSURE, STORE_META
 
 EVENT_COLUMNS = tuple(EVENTS.columns.keys())
@@ -45,6 +46,8 @@ class Statements:
     """-> number, hash, token of the newest checkpoint."""
     insert_checkpoint: str
     """number, at_ms, token, hash."""
+    limits: LimitStatements
+    """Counters of the bundle's limits: see `authz.store.limit_statements`."""
     write_ballast: str
     """name, value; replaces the value when the name is there."""
     remove_ballast: str
@@ -98,6 +101,7 @@ def compile_statements(dialect: Dialect) -> Statements:
         ),
         select_checkpoint=build(newest.order_by(checkpoints.number.desc())),
         insert_checkpoint=build(insert(LOG_CHECKPOINTS), *LOG_CHECKPOINTS.columns.keys()),
+        limits=compile_limit_statements(dialect, build),
         write_ballast=build(write_ballast, "name", "value"),
         remove_ballast=build(remove_ballast, "at_name"),
     )

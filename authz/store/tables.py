@@ -7,7 +7,7 @@ trace have their own; every other filter of `EventQuery` scans one tenant's reco
 from sqlalchemy import BigInteger, Index, MetaData, Text, text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 
 
 class _Table(SQLModel):
@@ -72,7 +72,7 @@ class LogCheckpointRow(_Table, table=True):
 
     __tablename__ = "log_checkpoints"
 
-    number: int = Field(sa_type=BigInteger, primary_key=True)
+    number: int = Field(sa_type=BigInteger, primary_key=True, sa_column_kwargs={"autoincrement": False})
     at_ms: int = Field(sa_type=BigInteger)
     token: str = Field(sa_type=Text)
     hash: str = Field(sa_type=Text)
@@ -101,6 +101,35 @@ class SessionExposureRow(_Table, table=True):
 
     session_key: str = Field(sa_type=Text, primary_key=True)
     label: str = Field(sa_type=Text, primary_key=True)
+
+
+class LimitCounterRow(_Table, table=True):
+    """One counter of a limit: the sum of its reservations, and the lock that they are changed under."""
+
+    __tablename__ = "limit_counters"
+    __table_args__ = _ONE_TREE
+
+    key: str = Field(sa_type=Text, primary_key=True)
+    """`authz.core.limits.counter_key`."""
+    tenant: str = Field(sa_type=Text)
+    limit_id: str = Field(sa_type=Text)
+    used: int = Field(sa_type=BigInteger)
+    until_ms: int = Field(sa_type=BigInteger)
+    """When the last of its reservations ends. A counter that is over is swept away."""
+    seen_ms: int = Field(sa_type=BigInteger)
+    """The latest time that it was judged at: see `authz.core.limits.counter_time`."""
+
+
+class LimitReservationRow(_Table, table=True):
+    """What one decision takes of a counter, until it ends."""
+
+    __tablename__ = "limit_reservations"
+    __table_args__ = _ONE_TREE
+
+    key: str = Field(sa_type=Text, primary_key=True)
+    until_ms: int = Field(sa_type=BigInteger, primary_key=True)
+    decision_id: str = Field(sa_type=Text, primary_key=True)
+    amount: int = Field(sa_type=BigInteger)
 
 
 class ApiKeyRow(_Table, table=True):
@@ -135,5 +164,7 @@ LOG_HEADS = METADATA.tables["log_heads"]
 LOG_CHECKPOINTS = METADATA.tables["log_checkpoints"]
 OPERATIONS = METADATA.tables["operations"]
 SESSION_EXPOSURE = METADATA.tables["session_exposure"]
+LIMIT_COUNTERS = METADATA.tables["limit_counters"]
+LIMIT_RESERVATIONS = METADATA.tables["limit_reservations"]
 API_KEYS = METADATA.tables["api_keys"]
 STORE_META = METADATA.tables["store_meta"]

@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from authz.errors import StoreUnavailable
+
 SqlValue = str | int | None
 SqlRow = tuple[SqlValue, ...]
+
+
+class NothingWritten(StoreUnavailable):
+    """The transaction is known to have left nothing, and the same one may succeed at a second try."""
 
 
 class WriteConnection(Protocol):
@@ -24,6 +30,10 @@ class WriteConnection(Protocol):
 
     def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
         """Run one statement; the number of rows that it wrote."""
+        ...
+
+    def execute_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[int]:
+        """Run one statement for each of `rows`; the number of rows that each wrote."""
         ...
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:

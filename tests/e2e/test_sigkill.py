@@ -1,4 +1,4 @@
-"""SIGKILL at random instants under load: every answer that a client received is in the log."""
+"""SIGKILL at random instants under load: every answer that a client received is in the log, on each store."""
 
 import asyncio
 import random
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from authz.cli.main import main
 from tests.support.bundles import write_bundle
@@ -65,9 +66,16 @@ def _allowed(client: httpx.Client) -> dict[str, int]:
     return found
 
 
-async def test_every_answer_that_was_received_is_in_the_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_every_answer_that_was_received_is_in_the_log(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(8700)
-    server = RunningServer(bundle=write_bundle(tmp_path / "bundle"), data_dir=tmp_path / "var")
+    env: dict[str, str] = {}
+    if kind == "postgres":
+        env["AUTHZ_DATABASE_URL"] = request.getfixturevalue("postgres_url")
+        monkeypatch.setenv("AUTHZ_DATABASE_URL", env["AUTHZ_DATABASE_URL"])  # for `authz log verify`
+    server = RunningServer(bundle=write_bundle(tmp_path / "bundle"), data_dir=tmp_path / "var", env=env)
     received: dict[str, int] = {}
     for round_number in range(ROUNDS):
         server.start()

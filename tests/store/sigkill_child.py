@@ -1,6 +1,7 @@
 """The process that `test_sigkill` kills: commits as fast as it can and says what was acknowledged.
 
-Run as `python sigkill_child.py DATABASE KEYS`. Prints `writer sequence hash` after each answer.
+Run as `python -m tests.store.sigkill_child DATABASE KEYS`, where DATABASE is a file or a PostgreSQL url.
+Prints `writer sequence hash number` after each answer.
 """
 
 import asyncio
@@ -13,6 +14,9 @@ from pathlib import Path
 from authz.model.record import Committed
 from authz.store.group_commit import CommitLimits
 from authz.store.keys import ServiceKeys
+from authz.store.ledger import DurableLedger
+from authz.store.postgres import PostgresLedger
+from authz.store.postgres_url import PostgresUrl
 from authz.store.sqlite import SqliteLedger
 from tests.store.world import operation, unit
 
@@ -22,10 +26,17 @@ class WallClock:
         return time.time_ns() // 1_000_000
 
 
-async def main(database: Path, keys: Path) -> None:
+def open_ledger(database: str, keys: Path) -> DurableLedger:
     limits = CommitLimits(checkpoint_records=50)
     signer = ServiceKeys.load_or_create(keys)
-    ledger = SqliteLedger.open(database, clock=WallClock(), signer=signer, limits=limits)
+    if database.startswith("postgresql://"):
+        url = PostgresUrl.parse(database)
+        return PostgresLedger.open(url, keys.parent, clock=WallClock(), signer=signer, limits=limits)
+    return SqliteLedger.open(Path(database), clock=WallClock(), signer=signer, limits=limits)
+
+
+async def main(database: str, keys: Path) -> None:
+    ledger = open_ledger(database, keys)
     numbers = itertools.count(time.time_ns())
 
     async def client() -> None:
@@ -40,4 +51,4 @@ async def main(database: Path, keys: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -16,21 +16,25 @@ from authz.model.record import Committed, Conflict, EventQuery, EventType, Store
 from authz.ports import CommitUnit, CredentialSource, ExposureWrite, Ledger
 from authz.store.keys import ServiceKeys
 from authz.store.memory import MemoryLedger
+from authz.store.postgres import PostgresLedger
+from authz.store.postgres_url import PostgresUrl
 from authz.store.sqlite import SqliteLedger
 from tests.store.world import QUIET, START_MS, Clock, event, operation, unit
 
-AnyLedger = MemoryLedger | SqliteLedger
+AnyLedger = MemoryLedger | SqliteLedger | PostgresLedger
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AnyLedger]:
     opened: AnyLedger
+    signer = ServiceKeys.generate()
     if request.param == "memory":
         opened = MemoryLedger(clock=Clock())
+    elif request.param == "sqlite":
+        opened = SqliteLedger.open(tmp_path / "authz.db", clock=Clock(), signer=signer, limits=QUIET)
     else:
-        opened = SqliteLedger.open(
-            tmp_path / "authz.db", clock=Clock(), signer=ServiceKeys.generate(), limits=QUIET
-        )
+        url = PostgresUrl.parse(request.getfixturevalue("postgres_url"))
+        opened = PostgresLedger.open(url, tmp_path, clock=Clock(), signer=signer, limits=QUIET)
     async with opened:
         yield opened
 
@@ -243,6 +247,7 @@ async def test_a_decision_is_found_by_its_own_tenant_only(ledger: AnyLedger) -> 
         pytest.param({"body": b' {"a":1}'}, id="a blank before"),
         pytest.param({"body": b'{"a":"\xff"}'}, id="not UTF-8"),
         pytest.param({"agent": "\ud800"}, id="a lone surrogate"),
+        pytest.param({"agent": "a\0b"}, id="a NUL in what it is found by"),
         pytest.param({"occurred_at_ms": -1}, id="before 1970"),
         pytest.param({"occurred_at_ms": 10**18}, id="after 9999"),
     ],
@@ -260,6 +265,21 @@ async def test_a_unit_that_cannot_be_written_is_refused_alone(
     assert isinstance(outcomes[2], Committed)
     assert isinstance(outcomes[1], StoreUnavailable)
     assert outcomes[1].code == "store.unwritable"
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800"], ids=["NUL", "NUL within", "lone surrogate"])
+async def test_texts_that_no_store_holds(ledger: AnyLedger, text: str) -> None:
+    await commit(ledger, unit(1))
+    exposure = ExposureWrite(session_key="s", labels=frozenset({text}))
+    for bad in (unit(2, operation(text)), unit(2, exposure=exposure)):
+        with pytest.raises(StoreUnavailable) as refused:
+            await ledger.commit(bad)
+        assert refused.value.code == "store.unwritable"
+    if "\0" in text:
+        assert await ledger.search(EventQuery(tenant="default", agent=text)) in ([], ())
+        assert await ledger.find_event("default", text) is None
+        assert await ledger.find_operation(text) is None
+        assert await ledger.session_exposure(text) == frozenset()
 
 
 async def test_a_closed_ledger_refuses(ledger: AnyLedger) -> None:

@@ -1,4 +1,4 @@
-"""A killed process loses nothing that it acknowledged, and its log can be continued."""
+"""A killed process loses nothing that it acknowledged, and its log can be continued: on every database."""
 
 import random
 import subprocess
@@ -6,36 +6,48 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from authz.store.database import Database, open_session
 from authz.store.keys import ServiceKeys
 from authz.store.log_audit import LogSnapshot, verify_log
-from authz.store.sqlite_reads import SqliteReader
+from authz.store.postgres_url import PostgresUrl
+from authz.store.tables import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 6
 
+Acknowledged = dict[tuple[str, int], tuple[str, str]]
+
 
 @pytest.mark.slow
-def test_whatever_was_acknowledged_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_whatever_was_acknowledged_is_there(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
     chance = random.Random(20_261)
-    database, keys = tmp_path / "authz.db", tmp_path / "keys.json"
-    acknowledged: dict[tuple[str, int], tuple[str, str]] = {}
+    keys = tmp_path / "keys.json"
+    name = request.getfixturevalue("postgres_url") if kind == "postgres" else str(tmp_path / "authz.db")
+    database: Database = PostgresUrl.parse(name) if kind == "postgres" else Path(name)
+    acknowledged: Acknowledged = {}
     for _ in range(ROUNDS):
-        acknowledged |= run_and_kill(database, keys, after_answers=chance.randrange(1, 1500))
+        acknowledged |= run_and_kill(name, keys, after_answers=chance.randrange(1, 1500))
         check(database, keys, acknowledged)
-    assert len({writer for writer, _ in acknowledged}) == 1
+    # On PostgreSQL the killed process's session may outlast it by a moment, and its chain be taken up later.
+    assert len({writer for writer, _ in acknowledged}) <= (1 if kind == "sqlite" else 2)
 
 
-def run_and_kill(database: Path, keys: Path, *, after_answers: int) -> dict[tuple[str, int], tuple[str, str]]:
+def run_and_kill(database: str, keys: Path, *, after_answers: int) -> Acknowledged:
     """Kill the child after so many answers, in the middle of whatever it does then."""
-    command = (sys.executable, "-m", "tests.store.sigkill_child", str(database), str(keys))
-    acknowledged: dict[tuple[str, int], tuple[str, str]] = {}
+    command = (sys.executable, "-m", "tests.store.sigkill_child", database, str(keys))
+    acknowledged: Acknowledged = {}
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         for line in child.stdout:  # also what it still said until it died
             if not line.endswith(b"\n"):
                 break
             writer, sequence, record_hash, number = line.decode().split()
+            assert (writer, int(sequence)) not in acknowledged
             acknowledged[writer, int(sequence)] = (record_hash, number)
             if len(acknowledged) == after_answers:
                 child.kill()
@@ -44,16 +56,14 @@ def run_and_kill(database: Path, keys: Path, *, after_answers: int) -> dict[tupl
     return acknowledged
 
 
-def check(database: Path, keys: Path, acknowledged: dict[tuple[str, int], tuple[str, str]]) -> None:
+def check(database: Database, keys: Path, acknowledged: Acknowledged) -> None:
     with LogSnapshot(database) as snapshot:
         report = verify_log(snapshot, ServiceKeys.load(keys).public_keys())
         assert report.findings == ()
         assert report.records >= len(acknowledged)
         for (writer, sequence), (record_hash, _) in acknowledged.items():
             assert snapshot.find_hash(writer, sequence) == record_hash
-    reader = SqliteReader(database)
+    with open_session(database, "read") as session:
+        decided = dict(session.fetch(select(OPERATIONS.c.key, OPERATIONS.c.decision_id)))
     for _, number in acknowledged.values():
-        operation = reader.find_operation(f"k-{number}")
-        assert operation is not None
-        assert operation.decision_id == f"d-{number}", "the operation came with its record"
-    reader.close()
+        assert decided[f"k-{number}"] == f"d-{number}", "the operation came with its record"

@@ -21,6 +21,7 @@ from authz.model.record import EventQuery
 from authz.ports import Credential
 from authz.store.api_keys import create_api_key, digest_api_key, list_api_keys, revoke_api_key
 from authz.store.credential_cache import CREDENTIAL_CACHE_SECONDS
+from authz.store.event_search import build_find_event, build_search
 from authz.store.keys import ServiceKeys
 from authz.store.sqlite import SqliteLedger
 from authz.store.sqlite_connection import (
@@ -31,7 +32,6 @@ from authz.store.sqlite_connection import (
     open_database,
     open_read_only,
 )
-from authz.store.sqlite_reads import build_find_event, build_search
 from tests.store.world import QUIET, START_MS, Clock, open_watched, operation, unit
 from tests.support.command import run_command
 
@@ -416,9 +416,9 @@ def test_commands_read_the_configuration_of_the_service(
     assert listed() == "file"
     monkeypatch.setenv("AUTHZ_DATA_DIR", str(tmp_path / "variable"))
     assert listed() == "variable", "as for `authz serve`, the environment wins over the file"
+    assert listed("--data-dir", str(tmp_path / "option")) == "option"
     config.write_text("data_dri = 1")
     for command in (keys_list, log_verify, log_head):
         assert run_command(command) == 2
         assert "`data_dri` is no setting" in capsys.readouterr().err
-    assert listed("--data-dir", str(tmp_path / "option")) == "option"
     assert listed("--database", str(tmp_path / "option" / "authz.db")) == "option"

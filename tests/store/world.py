@@ -14,7 +14,6 @@ from authz.ports import CommitUnit, ExposureWrite
 from authz.store.group_commit import CommitLimits
 from authz.store.keys import ServiceKeys
 from authz.store.sqlite import SqliteLedger
-from authz.store.sqlite_connection import STATEMENTS
 from authz.store.write_connection import SqlRow, SqlValue, WriteConnection
 
 START_MS = 1_800_000_000_000
@@ -146,8 +145,11 @@ class WatchedConnection:
     def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
         return self.inner.execute(sql, parameters)
 
+    def execute_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[int]:
+        return self.inner.execute_each(sql, rows)
+
     def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        self._writes_records |= sql == STATEMENTS.insert_event
+        self._writes_records |= sql.startswith("INSERT INTO events ")
         self.inner.execute_many(sql, rows)
 
     def fetch_one(self, sql: str, parameters: Sequence[SqlValue] = ()) -> SqlRow | None:

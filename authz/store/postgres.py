@@ -1,0 +1,178 @@
+"""The durable store on PostgreSQL: `authz.ports.Ledger` and `authz.ports.CredentialSource`, many processes.
+
+Each process writes a chain of its own in the log, and all commits take turns under one lock in the
+database: what SQLite gives one process by `BEGIN IMMEDIATE` holds here for all of them, so operations,
+limits, exposure and checkpoints are exact without another rule. What is read for a decision is read from
+the database after the decision was asked for; only credentials are remembered, for half a second.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from authz.core.log_checkpoint import Signer
+from authz.model.operation import OperationRecord
+from authz.model.record import CommitOutcome, EventQuery, StoredEvent
+from authz.ports import Clock, CommitUnit, Credential
+from authz.store.anchor_file import AnchorFile
+from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
+from authz.store.commit_engine import CommitEngine
+from authz.store.credential_cache import CredentialCache
+from authz.store.database import ANCHOR_NAME
+from authz.store.group_commit import CommitLimits, GroupCommitter
+from authz.store.postgres_connection import STATEMENTS, PostgresWriteConnection, cause, connect, unavailable
+from authz.store.postgres_reads import PostgresReader
+from authz.store.postgres_schema import prepare_schema
+from authz.store.postgres_url import PostgresUrl
+from authz.store.readiness import Readiness
+from authz.store.write_connection import WriteConnection
+
+DEFAULT_LIMITS = CommitLimits()
+_log = logging.getLogger("authz.store")
+
+
+class PostgresLedger:
+    """Use `open`. Any number of processes at a time; commits of many tasks share transactions."""
+
+    def __init__(
+        self,
+        url: PostgresUrl,
+        data_dir: Path,
+        *,
+        clock: Clock,
+        signer: Signer,
+        limits: CommitLimits,
+        monotonic: Callable[[], float],
+        wrap_connection: Callable[[WriteConnection], WriteConnection],
+    ) -> None:
+        self._url = url
+        self._clock = clock
+        self._credentials = CredentialCache(monotonic)
+        with contextlib.ExitStack() as stack:
+            _prepare(url)
+            self._reader = stack.enter_context(contextlib.closing(PostgresReader(url)))
+            session = PostgresWriteConnection(url)
+            connection = wrap_connection(session)
+            stack.callback(connection.close)
+            self._engine = CommitEngine(
+                connection, STATEMENTS, writer="", clock=clock, claim_writer=session.claim_writer
+            )
+            self._engine.load()
+            session.register_key(signer.kid)
+            _log.info("this process writes a chain of the log", extra={"writer": self._engine.writer})
+            anchor = AnchorFile(data_dir / ANCHOR_NAME)
+            anchor.check_continued(self._reader.find_checkpoint_hash)
+            self._committer = GroupCommitter(self._engine, signer, limits, after_checkpoint=anchor.keep)
+            stack.callback(self._committer.close)
+            self._readiness = Readiness(self._committer, lambda: self._reader.session_exposure(""), monotonic)
+            # Closed last to first: the committer drains before anything that it needs goes away.
+            self._resources = stack.pop_all()
+
+    @classmethod
+    def open(
+        cls,
+        url: PostgresUrl,
+        data_dir: Path,
+        *,
+        clock: Clock,
+        signer: Signer,
+        limits: CommitLimits = DEFAULT_LIMITS,
+        monotonic: Callable[[], float] = time.monotonic,
+        wrap_connection: Callable[[WriteConnection], WriteConnection] = lambda connection: connection,
+    ) -> Self:
+        """Connect, make or migrate the schema, and take a chain of the log that no live process writes.
+
+        `data_dir` holds the anchor file. Blocks for some tens of milliseconds. Raises `StoreUnavailable`
+        (`store.not_durable`, `store.schema`, `store.key_differs`) and `LogCorrupt` when the end of the
+        chain does not verify or the anchor file names a checkpoint that the log does not have.
+        `wrap_connection` lets a caller observe the writer's connection.
+        """
+        return cls(
+            url,
+            data_dir,
+            clock=clock,
+            signer=signer,
+            limits=limits,
+            monotonic=monotonic,
+            wrap_connection=wrap_connection,
+        )
+
+    @property
+    def writer(self) -> str:
+        """Id of this process as a writer of the log. Another one after the session was lost, at times."""
+        return self._engine.writer
+
+    async def commit(self, unit: CommitUnit) -> CommitOutcome:
+        """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
+        return await self._committer.commit(unit)
+
+    async def find_operation(self, key: str) -> OperationRecord | None:
+        """See `authz.ports.Ledger.find_operation`. Raises `StoreUnavailable`."""
+        return await self._reader.find_operation(key)
+
+    async def session_exposure(self, session_key: str) -> frozenset[str]:
+        """See `authz.ports.Ledger.session_exposure`: what every process had committed when it was asked."""
+        return await self._reader.session_exposure(session_key)
+
+    async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
+        """See `authz.ports.Ledger.search`. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._reader.search, query)
+
+    async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
+        """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._reader.find_event, tenant, decision_id)
+
+    async def is_ready(self) -> bool:
+        """See `authz.ports.Ledger.is_ready`. Asked of the store at most once a second, whoever asks."""
+        return await self._readiness.check()
+
+    async def find_credential(self, key_digest: str) -> Credential | None:
+        """See `authz.ports.CredentialSource`. Raises `StoreUnavailable`."""
+        return await self._credentials.find_async(key_digest, self._reader.find_credential)
+
+    async def create_api_key(
+        self, *, name: str, roles: Iterable[str], profile: str, tenant: str = "default", dev: bool = False
+    ) -> CreatedApiKey:
+        """See `authz.store.api_keys.create_api_key`."""
+        create = functools.partial(create_api_key, name=name, roles=roles, profile=profile, tenant=tenant)
+        return await asyncio.to_thread(create, self._url, dev=dev, now_ms=self._clock.now_ms())
+
+    async def list_api_keys(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
+        """See `authz.store.api_keys.list_api_keys`."""
+        return await asyncio.to_thread(list_api_keys, self._url, tenant=tenant)
+
+    async def revoke_api_key(self, key_id: str, *, tenant: str | None = None) -> None:
+        """See `authz.store.api_keys.revoke_api_key`; in this process it works at once."""
+        now_ms = self._clock.now_ms()
+        try:
+            await asyncio.to_thread(revoke_api_key, self._url, key_id, now_ms=now_ms, tenant=tenant)
+        finally:
+            self._credentials.invalidate()
+
+    async def close(self) -> None:
+        """Write what waits and a last checkpoint, then give the chain back. May be called twice."""
+        await asyncio.to_thread(self._resources.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _prepare(url: PostgresUrl) -> None:
+    with contextlib.closing(connect(url, part="schema")) as connection:
+        try:
+            prepare_schema(connection, migrate=True)
+        except psycopg.Error as fault:
+            raise unavailable(fault, "preparing the schema") from cause(fault, url)

@@ -1,0 +1,131 @@
+"""Explains calls and decisions of the past to policy and audit roles, and records that somebody looked."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+from authz.core.explain import Begun, begin, finish
+from authz.core.explain.document import document
+from authz.core.explain.event import explanation_event
+from authz.core.explain.recorded import begin_record, facts_of_record, finish_record
+from authz.core.facts import Facts
+from authz.core.fingerprint import operation_key, session_key
+from authz.core.redact import Redactor
+from authz.core.ruleset import Ruleset
+from authz.errors import MalformedInput, NotFound, StoreUnavailable
+from authz.model.call import Call
+from authz.model.caller import Caller, Profile
+from authz.model.limit import LimitReached, Reached
+from authz.model.record import Conflict, Event
+from authz.ports import Bundles, Clock, CommitUnit, Ledger
+from authz.service.bundles import Admitted
+
+MAX_ATTEMPTS: Final = 4
+"""How often a call is explained again because limits that it would fall under filled up meanwhile."""
+
+
+class ExplanationService:
+    """Answers why. Reserves and consumes nothing; no answer leaves before its record is on disk."""
+
+    def __init__(
+        self, *, ledger: Ledger, bundles: Bundles, clock: Clock, redactor: Redactor, ttl_ms: int
+    ) -> None:
+        self._ledger = ledger
+        self._bundles = bundles
+        self._clock = clock
+        self._redactor = redactor
+        self._ttl_ms = ttl_ms
+
+    async def explain(self, call: Call, admitted: Admitted, profile: str | None) -> dict[str, Any]:
+        """The explanation of a call, as a caller of `profile` (of the bundle in force) would make it.
+
+        Without `profile` it is the caller's own. Raises `MalformedInput` for a profile that the bundle does
+        not have, `BundleStale`, and `StoreUnavailable` when the record cannot be made durable.
+        """
+        caller, ruleset = admitted.caller, admitted.ruleset
+        self._bundles.check_fresh(caller.tenant)
+        explained = _as_profile(caller, ruleset, profile)
+        key = operation_key(caller.tenant, call)
+        session = session_key(caller.tenant, call)
+        reached: tuple[Reached, ...] = ()
+        for _ in range(MAX_ATTEMPTS):
+            operation = await self._ledger.find_operation(key) if key is not None else None
+            exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
+            now_ms = self._clock.now_ms()
+            facts = Facts(
+                caller=explained,
+                ruleset=ruleset,
+                now_ms=now_ms,
+                decision_id="explained",
+                operation=operation,
+                exposed=exposed,
+                approvals=(),
+                # Keys of leases and idempotency, which an explanation neither makes nor shows.
+                secret=bytes(32),
+                ttl_ms=self._ttl_ms,
+                reached=reached,
+            )
+            begun = begin(call, facts)
+            told = document(await asyncio.to_thread(finish, begun))
+            event = explanation_event(
+                caller=caller, told=told, redactor=self._redactor, now_ms=now_ms, call=call
+            )
+            committed = await self._ledger.commit(_unit(event, begun))
+            if not isinstance(committed, LimitReached | Conflict):
+                return told
+            if isinstance(committed, LimitReached):
+                reached = committed.reached
+        raise StoreUnavailable(
+            "the limits kept changing while the call was explained; send it again", code="store.contended"
+        )
+
+    async def explain_decision(
+        self, decision_id: str, admitted: Admitted, profile: str | None
+    ) -> dict[str, Any]:
+        """The explanation of a decision of the caller's tenant: what was recorded, and what holds now.
+
+        Raises `NotFound` for a decision that is not there, or is another tenant's, and as `explain` does.
+        """
+        caller, ruleset = admitted.caller, admitted.ruleset
+        self._bundles.check_fresh(caller.tenant)
+        if profile is not None:
+            _as_profile(caller, ruleset, profile)
+        stored = await self._ledger.find_event(caller.tenant, decision_id)
+        if stored is None:
+            raise NotFound("there is no such decision", code="decision.unknown")
+        record = json.loads(stored.text)
+        begun = begin_record(record, facts_of_record(record, ruleset, profile=profile))
+        told = await asyncio.to_thread(finish_record, begun)
+        event = explanation_event(
+            caller=caller,
+            told=told,
+            redactor=self._redactor,
+            now_ms=self._clock.now_ms(),
+            decision_id=decision_id,
+        )
+        await self._ledger.commit(CommitUnit(event=event))
+        return told
+
+
+def _as_profile(caller: Caller, ruleset: Ruleset, name: str | None) -> Caller:
+    """The caller as one of another credential profile of its own tenant."""
+    if name is None:
+        return caller
+    profile: Profile | None = ruleset.profiles.get(name)
+    if profile is None:
+        known = ", ".join(sorted(ruleset.profiles))
+        raise MalformedInput(
+            f"`profile`: the bundle in force has none of that name; it has {known}",
+            code="input.invalid",
+            pointer="/profile",
+        )
+    return replace(caller, profile=profile)
+
+
+def _unit(event: Event, begun: Begun) -> CommitUnit:
+    """The record; what an allow would take of the limits is compared with them, and not taken."""
+    decision = begun.outcome.decision if begun.outcome is not None else None
+    return CommitUnit(
+        event=event, reservations=decision.reservations if decision is not None else (), only_checked=True
+    )

@@ -1,0 +1,94 @@
+"""`authz decisions search`: find decisions in the log (spec section 10)."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from authz.bundle.case_format import moment_ms
+from authz.cli.data_location import fail, printable
+from authz.cli.decision_source import MAX_LIMIT, add_source_arguments, source_of
+from authz.errors import AuthzError
+from authz.model.decision import Effect
+from authz.model.record import EventQuery, EventType
+
+HELP = "search the decision log"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this command."""
+    parser.description = (
+        "Prints records, newest first, one a line. All filters must match. "
+        "Exit code: 0 found, 1 nothing found, 2 the log cannot be read."
+    )
+    add_source_arguments(parser)
+    parser.add_argument("--agent")
+    parser.add_argument("--user", help="on whose behalf")
+    parser.add_argument("--tool", metavar="SERVER/NAME")
+    parser.add_argument("--rule", help="a rule that determined the decision")
+    parser.add_argument("--effect", choices=list(Effect))
+    parser.add_argument("--trace", metavar="TRACE_ID")
+    parser.add_argument("--type", choices=list(EventType), help="type of record; default: all")
+    parser.add_argument("--since", type=_moment, metavar="TIME", help="RFC 3339, with an offset")
+    parser.add_argument("--until", type=_moment, metavar="TIME")
+    parser.add_argument("--limit", type=_limit, default=50, help=f"at most, 1 to {MAX_LIMIT}; default: 50")
+    parser.add_argument("--json", action="store_true", help="print whole records, one JSON object a line")
+
+
+def _moment(text: str) -> int:
+    try:
+        return moment_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"`{text}` {error}") from None
+
+
+def _limit(text: str) -> int:
+    if text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_LIMIT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"`{text}` is no number from 1 to {MAX_LIMIT}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, and print one line a record."""
+    query = EventQuery(
+        tenant=args.tenant,
+        trace_id=args.trace or "",
+        agent=args.agent or "",
+        user=args.user or "",
+        tool=args.tool or "",
+        rule=args.rule or "",
+        effect=args.effect or "",
+        type=args.type or "",
+        since_ms=args.since,
+        until_ms=args.until,
+        limit=args.limit,
+    )
+    try:
+        records = source_of(args).search(query)
+    except AuthzError as fault:
+        return fail(fault)
+    for record in records:
+        print(json.dumps(record, ensure_ascii=False) if args.json else _line(record))
+    return 0 if records else 1
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    parts = [str(record["occurred_at"])]
+    if "decision_id" in record:
+        subject, tool = record["subject"], record["tool"]
+        who = subject["agent"] + (f" for {subject['on_behalf_of']}" if subject.get("on_behalf_of") else "")
+        rules = ", ".join(rule["rule"] for rule in record["matched"])
+        parts += [
+            str(record["decision_id"]),
+            f"{record['effect']:<16}",
+            f"{tool['server']}/{tool['name']}",
+            who,
+            rules or str(record["code"]),
+        ]
+        if record["type"] == EventType.DECISION_REPEATED:
+            parts.append("(repeated)")
+    else:
+        parts.append(str(record["type"]))
+        if "code" in record:
+            parts.append(f"{record['code']}: {record.get('message', '')}")
+    return printable("  ".join(parts))

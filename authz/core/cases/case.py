@@ -1,0 +1,108 @@
+"""A policy case as a value: one call, what the service knows besides it, and what is expected."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+DEFAULT_PROFILE: Final = "runtime"
+NOW_MS: Final = 1_796_000_000_000
+"""The time of cases that state none: 2026-11-30T00:53:20Z."""
+PINNED: Final = "pinned"
+"""In place of `tool.advertised_digest`: the digest that the bundle pins, which an honest client sends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the service knows besides the call."""
+
+    profile: str = DEFAULT_PROFILE
+    """The caller's credential profile."""
+    exposed: frozenset[str] = frozenset()
+    """Labels that the session has been exposed to."""
+    fresh_ids: bool = True
+    """Whether trace, turn and call ids that the call does not state are filled in."""
+    now_ms: int = NOW_MS
+    """Milliseconds since the Unix epoch, UTC."""
+    groups: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """By (`Agent` or `User`, id): the groups that it is in, in place of those of `entities.yaml`."""
+    approved: frozenset[str] = frozenset()
+    """Asking rules that a person has approved this call under."""
+    reached: frozenset[str] = frozenset()
+    """Limits of which nothing is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessExpectation:
+    """What is expected of one access. `None` is not looked at."""
+
+    verb: str | None = None
+    uri: str | None = None
+    scope: str | None = None
+    authority: str | None = None
+    effect: str | None = None
+    code: str | None = None
+    rules: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a case expects of the decision. Only what is in `stated` is looked at."""
+
+    stated: frozenset[str] = frozenset()
+    """Names of the members below that the case states; null is a statement too."""
+    effect: str = ""
+    code: str = ""
+    rules: frozenset[str] = frozenset()
+    """Every rule that determined the decision."""
+    authority: str | None = None
+    """`None`, where stated: the decision ended before it was known."""
+    stage: str = ""
+    side_effect: str | None = None
+    reason: str = ""
+    """Of one of the rules."""
+    overruled: frozenset[str] = frozenset()
+    """Permits that an asking rule outranked."""
+    hidden_by: frozenset[str] = frozenset()
+    """Rules that hide the tool."""
+    uris: tuple[str, ...] = ()
+    """Of the accesses, in order."""
+    accesses: tuple[AccessExpectation, ...] = ()
+    """All of the accesses, in order."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The canonical arguments, with defaults: what the executor runs."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """Members that the record of the decision has; of an object, those that are named."""
+    refused: str | None = None
+    """The code with which the request is refused before a decision (stages 0 and 1)."""
+
+    @property
+    def reaches(self) -> frozenset[str]:
+        """Every rule that the case says it shows at work."""
+        return self.rules | self.overruled | self.hidden_by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One call and what is expected of it."""
+
+    file: str
+    """Relative to the bundle: `tests/mail.yaml`."""
+    line: int
+    name: str
+    body: Mapping[str, Any]
+    """The body of `POST /decide`, as the case states it."""
+    given: Given
+    expected: Expectation
+    expected_line: int = 0
+    """Where the expectation stands."""
+
+    @property
+    def id(self) -> str:
+        """`mail:send to a colleague`: unique in a bundle."""
+        return f"{self.file.rpartition('/')[2].removesuffix('.yaml')}:{self.name}"
+
+
+def find_case(cases: Sequence[Case], name: str) -> Case | None:
+    """The case of that id, or of that name where only one file has it."""
+    found = [case for case in cases if case.id == name] or [case for case in cases if case.name == name]
+    return found[0] if len(found) == 1 else None

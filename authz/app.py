@@ -1,5 +1,7 @@
 """Wiring: the one place that knows every adapter."""
 
+import asyncio
+import gc
 import os
 import secrets
 import socket
@@ -12,18 +14,24 @@ from authz.api.application import Application, Services
 from authz.api.auth import Authenticator
 from authz.api.metrics import Metrics
 from authz.bundle.load import load_bundle
+from authz.bundle.reload import FolderLoader
 from authz.bundle.self_protection import Protected
+from authz.bundle.watch import FolderWatch, Signature, scan
 from authz.config import CONFIG_FILE, Config
+from authz.core.bundle_record import bundle_event
 from authz.core.canonical import canonicalize
-from authz.core.record import bundle_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.errors import ConfigError
 from authz.model.resource import Base, Entity, NotCanonical
 from authz.ports import Clock, CommitUnit
+from authz.service.bundles import BundlesInForce
 from authz.service.decide import DecisionService
+from authz.service.explain import ExplanationService
+from authz.service.reloads import Reloads
 from authz.store.keys import ServiceKeys
-from authz.store.sqlite import SqliteLedger
+from authz.store.ledger import DurableLedger, locate_database
+from authz.store.ledger import open_ledger as open_store
 
 
 class SystemClock:
@@ -91,16 +99,18 @@ def _spellings(path: Path) -> set[str]:
     return {os.path.abspath(path), os.path.realpath(path)}
 
 
-def load_rulesets(config: Config) -> dict[str, Ruleset]:
+def load_rulesets(config: Config, protected: Protected) -> dict[str, Ruleset]:
     """The bundle of every tenant. Raises `BundleError`: a service with a bad bundle does not start."""
-    protected = protected_places(config)
     return {tenant: load_bundle(folder, protected) for tenant, folder in config.bundles.items()}
 
 
-def open_ledger(config: Config, keys: ServiceKeys) -> SqliteLedger:
-    """The durable store in the data directory, which is private to this user where it is made here."""
+def open_ledger(config: Config, keys: ServiceKeys) -> DurableLedger:
+    """The durable store: the configured PostgreSQL, or SQLite in the data directory.
+
+    That directory is private to this user where it is made here.
+    """
     _make_data_dir(config.data_dir)
-    return SqliteLedger.open(config.data_dir / "authz.db", clock=SystemClock(), signer=keys)
+    return open_store(locate_database(config), config.data_dir, clock=SystemClock(), signer=keys)
 
 
 def load_keys(config: Config) -> ServiceKeys:
@@ -118,24 +128,32 @@ def _make_data_dir(folder: Path) -> None:
 
 def create_application(
     config: Config,
-    ledger: SqliteLedger,
+    ledger: DurableLedger,
     keys: ServiceKeys,
-    rulesets: Mapping[str, Ruleset],
+    bundles: BundlesInForce,
     *,
     clock: Clock | None = None,
+    protected: Protected | None = None,
     dev: bool = False,
 ) -> Application:
     """The ASGI application over an open store and loaded bundles; by the machine's clock unless told.
 
-    `dev` lets dev keys in; only a run with `--dev` may set it.
+    `protected` is what the loaded bundles protect, for those that will be loaded. `dev` lets dev keys in;
+    only a run with `--dev` may set it.
     """
-    metrics = Metrics()
-    for tenant, ruleset in rulesets.items():
-        metrics.bundle_in_force(tenant, ruleset.version, len(ruleset.engine.policies))
+    clock = clock or SystemClock()
+    metrics = Metrics(bundles)
+    reloads = Reloads(
+        bundles=bundles,
+        loader=FolderLoader(config.bundles, protected or protected_places(config)),
+        ledger=ledger,
+        clock=clock,
+        observer=metrics,
+    )
     service = DecisionService(
         ledger=ledger,
-        rulesets=rulesets,
-        clock=clock or SystemClock(),
+        bundles=bundles,
+        clock=clock,
         ids=RandomIds(),
         observer=metrics,
         operation_secret=keys.derive("operations"),
@@ -144,10 +162,18 @@ def create_application(
     )
     return Application(
         Services(
-            authenticator=Authenticator(ledger, rulesets, dev=dev),
+            authenticator=Authenticator(ledger, bundles, dev=dev),
             decisions=service,
+            explanations=ExplanationService(
+                ledger=ledger,
+                bundles=bundles,
+                clock=clock,
+                redactor=Redactor(keys.derive("redaction")),
+                ttl_ms=config.decision_ttl_seconds * 1000,
+            ),
             ledger=ledger,
-            rulesets=rulesets,
+            bundles=bundles,
+            reloads=reloads,
             jwks=keys.public_jwks(),
             metrics=metrics,
             max_body_bytes=config.max_body_bytes,
@@ -161,22 +187,63 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
 
     Without `dev`, the dev keys that earlier runs left are revoked before anything is answered.
     """
-    rulesets = load_rulesets(config)
+    # Before anything is read, so that what changes meanwhile is seen to have changed.
+    seen = {tenant: scan(folder) for tenant, folder in config.bundles.items()}
+    protected = protected_places(config)
+    bundles = BundlesInForce(
+        load_rulesets(config, protected),
+        now_ms=SystemClock().now_ms(),
+        max_staleness_seconds=config.bundle_max_staleness_seconds,
+    )
+    # What lives as long as the process is no garbage: without this each full collection would walk it,
+    # with all requests waiting.
+    gc.collect()
+    gc.freeze()
     keys = load_keys(config)
     ledger = open_ledger(config, keys)
     try:
         if not dev:
             await _revoke_dev_keys(ledger)
         now_ms = SystemClock().now_ms()
-        for tenant, ruleset in rulesets.items():
-            event = bundle_event(tenant=tenant, ruleset=ruleset, now_ms=now_ms)
+        for tenant in bundles.tenants:
+            event = bundle_event(tenant=tenant, ruleset=bundles.status(tenant).ruleset, now_ms=now_ms)
             await ledger.commit(CommitUnit(event=event))
-        yield create_application(config, ledger, keys, rulesets, dev=dev)
+        application = create_application(config, ledger, keys, bundles, protected=protected, dev=dev)
+        async with _reloading(config, application, seen):
+            yield application
     finally:
         await ledger.close()
 
 
-async def _revoke_dev_keys(ledger: SqliteLedger) -> None:
+@asynccontextmanager
+async def _reloading(
+    config: Config, application: Application, seen: Mapping[str, Signature]
+) -> AsyncIterator[None]:
+    """Watches every bundle's folder, if it is to; afterwards no reload is under way."""
+    services = application.services
+    watches = [
+        asyncio.create_task(
+            FolderWatch(
+                tenant=tenant,
+                folder=folder,
+                bundles=services.bundles,
+                reloads=services.reloads,
+                loaded=seen[tenant],
+            ).run()
+        )
+        for tenant, folder in config.bundles.items()
+        if config.watch
+    ]
+    try:
+        yield
+    finally:
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+        await services.reloads.close()
+
+
+async def _revoke_dev_keys(ledger: DurableLedger) -> None:
     for key in await ledger.list_api_keys():
         if key.dev and key.revoked_at_ms is None:
             await ledger.revoke_api_key(key.key_id)

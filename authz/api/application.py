@@ -11,22 +11,24 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
-from authz.api import decisions, policies, probes, tools
+from authz.api import decisions, explain, policies, probes, tools
 from authz.api.auth import Authenticator
 from authz.api.decide import DecideApi
 from authz.api.metrics import Metrics
 from authz.api.problems import INTERNAL, PROBLEM_JSON, dump_problem, problem_responses
 from authz.api.refusals import refuse
 from authz.api.wire import BatchOut, BatchRequest, DecideRequest, DecisionOut
-from authz.core.ruleset import Ruleset
 from authz.core.strict_json import escape_pointer
 from authz.errors import AuthzError, MalformedInput, NotFound
 from authz.ports import Ledger, RequestObserver
+from authz.service.bundles import BundlesInForce
 from authz.service.decide import DecisionService
+from authz.service.explain import ExplanationService
+from authz.service.reloads import Reloads
 
 logger = logging.getLogger("authz.api")
 
-_MODULES: Final = (tools, decisions, policies, probes)
+_MODULES: Final = (tools, decisions, explain, policies, probes)
 
 Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -37,8 +39,10 @@ class Services:
 
     authenticator: Authenticator
     decisions: DecisionService
+    explanations: ExplanationService
     ledger: Ledger
-    rulesets: Mapping[str, Ruleset]
+    bundles: BundlesInForce
+    reloads: Reloads
     jwks: Mapping[str, Any]
     metrics: Metrics
     max_body_bytes: int
@@ -48,6 +52,7 @@ class Application:
     """Dispatches the hot routes itself and leaves the rest to FastAPI."""
 
     def __init__(self, services: Services) -> None:
+        self.services = services
         self._hot = DecideApi(
             authenticator=services.authenticator,
             service=services.decisions,

@@ -1,27 +1,27 @@
 """Callers: an API key in `Authorization: Bearer` (spec section 11)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from authz.core.credentials import digest_api_key, read_key
-from authz.core.ruleset import Ruleset
 from authz.errors import Forbidden, Unauthenticated
 from authz.model.caller import Caller, Profile
-from authz.ports import CredentialSource
+from authz.ports import Bundles, CredentialSource
+from authz.service.bundles import Admitted
 
 
 class Authenticator:
     """Finds the caller behind a request."""
 
-    def __init__(
-        self, credentials: CredentialSource, rulesets: Mapping[str, Ruleset], *, dev: bool = False
-    ) -> None:
+    def __init__(self, credentials: CredentialSource, bundles: Bundles, *, dev: bool = False) -> None:
         """`dev` says that this process runs with `--dev`: nowhere else is a dev key one."""
         self._credentials = credentials
-        self._rulesets = rulesets
+        self._bundles = bundles
         self._dev = dev
 
-    async def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """The caller, if its credential is live. What it may do here, `check_role` tells.
+    async def admit(self, headers: Iterable[tuple[bytes, bytes]]) -> Admitted:
+        """The caller, if its credential is live, and the ruleset that all of its request goes by.
+
+        What the caller may do here, `check_role` tells.
 
         Raises `Unauthenticated` for a missing, malformed, unknown or revoked key, all alike.
         """
@@ -33,28 +33,35 @@ class Authenticator:
         if scheme.lower() != b"bearer" or key is None:
             raise Unauthenticated("send `Authorization: Bearer` with an API key")
         credential = await self._credentials.find_credential(digest_api_key(key))
-        if (
-            credential is None
-            or credential.tenant not in self._rulesets
-            or (credential.dev and not self._dev)
-        ):
+        # Read here, after everything that waits, and nowhere else in the request.
+        ruleset = self._bundles.in_force(credential.tenant) if credential is not None else None
+        if credential is None or ruleset is None or (credential.dev and not self._dev):
             raise Unauthenticated("the API key is unknown or revoked")
-        # A profile that the bundle does not have may assert nothing.
-        profiles = self._rulesets[credential.tenant].profiles
-        return Caller(
+        caller = Caller(
             key_id=credential.key_id,
             tenant=credential.tenant,
             roles=credential.roles,
-            profile=profiles.get(credential.profile) or Profile(name=credential.profile),
+            # A profile that the bundle does not have may assert nothing.
+            profile=ruleset.profiles.get(credential.profile) or Profile(name=credential.profile),
             dev=credential.dev,
         )
+        return Admitted(caller=caller, ruleset=ruleset)
 
 
-def check_role(caller: Caller, *roles: str) -> None:
+def check_role(admitted: Admitted, *roles: str) -> None:
     """Raise `Forbidden` for a known caller without any of `roles`.
 
-    Apart from `Authenticator.caller`, so that whoever refuses knows whom, and can record it.
+    Nor does a caller decide whose credential profile is not in the bundle, as after a reload: it would
+    be refused every subject, and never told why. Apart from `Authenticator.admit`, so that whoever
+    refuses knows whom, and can record it.
     """
+    caller = admitted.caller
     if caller.roles.isdisjoint(roles):
         named = " or ".join(f"`{role}`" for role in roles)
         raise Forbidden(f"the API key does not have the role {named}", code="caller.role_missing")
+    if roles == ("decide",) and caller.profile.name not in admitted.ruleset.profiles:
+        raise Forbidden(
+            "the credential profile of this API key is not in the policy bundle in force; "
+            "put it back into `credentials.yaml`, or use a key of another profile",
+            code="caller.profile_absent",
+        )

@@ -19,6 +19,7 @@ from authz.core.strict_json import loads
 from authz.errors import AuthzError
 from authz.model.caller import Caller
 from authz.ports import RequestObserver
+from authz.service.bundles import Admitted
 from authz.service.decide import Answer, DecisionService
 
 AsgiScope = dict[str, Any]
@@ -53,14 +54,14 @@ class DecideApi:
         """Several calls, decided in order."""
         await self._handle(scope, receive, send, self._decide_many)
 
-    async def _decide_one(self, body: Any, caller: Caller) -> bytes:
+    async def _decide_one(self, body: Any, admitted: Admitted) -> bytes:
         call = parse_decide(body)
-        answer = await self._service.decide(call, caller)
+        answer = await self._service.decide(call, admitted)
         return dump(decision_out(call, answer.decision, answer.committed))
 
-    async def _decide_many(self, body: Any, caller: Caller) -> bytes:
+    async def _decide_many(self, body: Any, admitted: Admitted) -> bytes:
         calls = parse_batch(body)
-        answers = await self._service.decide_all(calls, caller)
+        answers = await self._service.decide_all(calls, admitted)
         # Of a call that failed nothing is known, and it may not be executed: it shares nothing.
         decided = [index for index, answer in enumerate(answers) if isinstance(answer, Answer)]
         shared = shared_written_resources(
@@ -74,7 +75,7 @@ class DecideApi:
         decisions: list[dict[str, Any]] = []
         for index, (call, answer) in enumerate(zip(calls, answers, strict=True)):
             if isinstance(answer, AuthzError):
-                decisions.append({"problem": problem(await self._refuse(answer, caller))[1]})
+                decisions.append({"problem": problem(await self._refuse(answer, admitted.caller))[1]})
                 continue
             out = decision_out(call, answer.decision, answer.committed)
             if index in sharing:
@@ -87,17 +88,18 @@ class DecideApi:
         scope: AsgiScope,
         receive: Receive,
         send: Send,
-        answer: Callable[[Any, Caller], Awaitable[bytes]],
+        answer: Callable[[Any, Admitted], Awaitable[bytes]],
     ) -> None:
         started = time.perf_counter()
         caller: Caller | None = None
         status, media_type = 200, JSON
         try:
-            caller = await self._authenticator.caller(scope["headers"])
-            check_role(caller, "decide")
+            admitted = await self._authenticator.admit(scope["headers"])
+            caller = admitted.caller
+            check_role(admitted, "decide")
             check_media_type(scope["headers"])
             body = loads(await read_body(receive, self._max_body_bytes))
-            payload = await answer(body, caller)
+            payload = await answer(body, admitted)
         except AuthzError as error:
             status, payload = dump_problem(await self._refuse(error, caller))
             media_type = PROBLEM_JSON

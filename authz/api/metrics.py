@@ -5,15 +5,21 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from authz.model.decision import Decision
+from authz.core.ruleset import Ruleset
+from authz.model.decision import Decision, Stage
+from authz.service.bundles import BundlesInForce, BundleState
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+_RELOAD_BUCKETS: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
 class Metrics:
-    """All metrics of one process; implements `ports.Observer` and `ports.RequestObserver`."""
+    """All metrics of one process; implements `ports.Observer`, `RequestObserver` and `BundleObserver`."""
 
-    def __init__(self) -> None:
+    def __init__(self, bundles: BundlesInForce) -> None:
+        """The bundles that are in force at first, and whose state is told from then on."""
+        self._bundles = bundles
+        self._versions: dict[str, str] = {}
         self.registry = CollectorRegistry()
         self._decisions = Counter(
             "authz_decisions",
@@ -23,6 +29,12 @@ class Metrics:
         )
         self._repeats = Counter(
             "authz_decisions_repeated", "Unchanged repeats of allowed calls.", registry=self.registry
+        )
+        self._limits = Counter(
+            "authz_limits",
+            "Reservations under the bundle's limits, checks of dry runs, and calls that a limit refused.",
+            ["limit", "outcome"],
+            registry=self.registry,
         )
         self._refusals = Counter(
             "authz_requests_refused", "Requests refused before a decision.", ["code"], registry=self.registry
@@ -43,18 +55,21 @@ class Metrics:
         )
         self._count_request = cache(lambda path, status: self._requests.labels(path, str(status)))
         self._time_request = cache(self._seconds.labels)
-        self._rules = Gauge(
-            "authz_bundle_rules", "Rules of the bundle in force.", ["tenant"], registry=self.registry
-        )
-        self._bundle = Gauge(
-            "authz_bundle_info", "The bundle in force.", ["tenant", "version"], registry=self.registry
-        )
+        self._declare_bundle_metrics()
+        for tenant in bundles.tenants:
+            status = bundles.status(tenant)
+            self.bundle_in_force(tenant, status.ruleset, status.since_ms)
 
     def decided(self, decision: Decision) -> None:
         """Count a decision."""
         self._count_decision(decision.effect, decision.stage, decision.code).inc()
         if decision.repeated:
             self._repeats.inc()
+        for taken in decision.reservations:
+            self._limits.labels(taken.limit, "checked" if decision.lease is None else "reserved").inc()
+        if decision.stage is Stage.RESERVATION:
+            for limit in decision.matched:
+                self._limits.labels(limit.rule, "reached").inc()
 
     def refused(self, code: str) -> None:
         """Count a refusal before a decision."""
@@ -65,11 +80,53 @@ class Metrics:
         self._count_request(path, status).inc()
         self._time_request(path).observe(seconds)
 
-    def bundle_in_force(self, tenant: str, version: str, rules: int) -> None:
-        """Say which bundle decides."""
-        self._bundle.labels(tenant, version).set(1)
-        self._rules.labels(tenant).set(rules)
+    def _declare_bundle_metrics(self) -> None:
+        def gauge(name: str, what: str, *labels: str) -> Gauge:
+            return Gauge(f"authz_bundle_{name}", what, ["tenant", *labels], registry=self.registry)
+
+        self._rules = gauge("rules", "Rules of the bundle in force.")
+        self._tools = gauge("tools", "Tools of the bundle in force.")
+        self._bundle = gauge("info", "The bundle in force.", "version")
+        self._state = gauge("state", "1 for the state that the bundle is in.", "state")
+        self._loaded_at = gauge("last_good_load_timestamp_seconds", "When the bundle in force was loaded.")
+        self._unconfirmed = gauge(
+            "unconfirmed_seconds", "How long ago its files were last seen to be the bundle in force."
+        )
+        self._reloads = Counter(
+            "authz_bundle_reloads",
+            "Attempts to load a bundle anew.",
+            ["tenant", "trigger", "outcome"],
+            registry=self.registry,
+        )
+        self._reload_seconds = Histogram(
+            "authz_bundle_reload_seconds",
+            "From the start of such an attempt to its end.",
+            ["tenant"],
+            buckets=_RELOAD_BUCKETS,
+            registry=self.registry,
+        )
+
+    def bundle_in_force(self, tenant: str, ruleset: Ruleset, now_ms: int) -> None:
+        """Say which bundle decides. Of earlier ones nothing is told any more."""
+        version = self._versions.get(tenant)
+        if version is not None:
+            self._bundle.remove(tenant, version)
+        self._versions[tenant] = ruleset.version
+        self._bundle.labels(tenant, ruleset.version).set(1)
+        self._rules.labels(tenant).set(len(ruleset.engine.policies))
+        self._tools.labels(tenant).set(len(ruleset.tools))
+        self._loaded_at.labels(tenant).set(now_ms / 1000)
+
+    def reload_ended(self, tenant: str, trigger: str, outcome: str, seconds: float) -> None:
+        """Count an attempt to load a bundle."""
+        self._reloads.labels(tenant, trigger, outcome).inc()
+        self._reload_seconds.labels(tenant).observe(seconds)
 
     def render(self) -> bytes:
         """The text exposition format."""
+        for tenant in self._bundles.tenants:
+            state = self._bundles.state(tenant)
+            for one in BundleState:
+                self._state.labels(tenant, one.value).set(one is state)
+            self._unconfirmed.labels(tenant).set(self._bundles.unconfirmed_seconds(tenant))
         return generate_latest(self.registry)

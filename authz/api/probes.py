@@ -1,13 +1,18 @@
 """What runs without authentication or for machines: health, readiness, keys; and metrics for auditors."""
 
+from typing import Final, Literal
+
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from authz.api.problems import problem_responses
 from authz.api.request import caller_with
 from authz.api.wire import dump
+from authz.service.bundles import BundleState
 
 router = APIRouter(tags=["service"])
+
+_WORST_FIRST: Final = (BundleState.STALE, BundleState.DEGRADED, BundleState.READY)
 
 
 class HealthOut(BaseModel):
@@ -19,7 +24,7 @@ class HealthOut(BaseModel):
 class ReadyOut(BaseModel):
     """State only, by component."""
 
-    status: str
+    status: Literal["ready", "degraded", "not_ready"]
     components: dict[str, str]
 
 
@@ -41,17 +46,24 @@ async def healthz() -> Response:
     "/readyz",
     response_model=ReadyOut,
     summary="Whether decisions can be made and recorded, by component",
+    description=(
+        "`degraded` is ready: a bundle on disk could not be loaded, and the last good one decides. "
+        "`stale` is not: the bound on staleness is exceeded, and nothing is decided."
+    ),
     responses={503: {"model": ReadyOut, "description": "Not ready."}},
 )
 async def readyz(request: Request) -> Response:
     """Readiness."""
     services = request.app.state.services
+    bundles = {services.bundles.state(tenant) for tenant in services.bundles.tenants}
     components = {
-        "bundle": "ready" if services.rulesets else "absent",
+        # The worst of all tenants, and no more: whose it is and why, `GET /policies` tells its operators.
+        "bundle": next((state.value for state in _WORST_FIRST if state in bundles), "absent"),
         "store": "ready" if await services.ledger.is_ready() else "unavailable",
     }
-    ready = all(state == "ready" for state in components.values())
-    body = {"status": "ready" if ready else "not_ready", "components": components}
+    ready = all(state in ("ready", "degraded") for state in components.values())
+    status = "not_ready" if not ready else "degraded" if "degraded" in components.values() else "ready"
+    body = {"status": status, "components": components}
     return Response(dump(body), 200 if ready else 503, media_type="application/json")
 
 

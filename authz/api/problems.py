@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from authz.errors import (
     AuthzError,
+    BundleStale,
     Forbidden,
     MalformedInput,
     NotFound,
@@ -42,6 +43,7 @@ STATUS: Final[tuple[tuple[type[AuthzError], int, str], ...]] = (
     (Unauthenticated, 401, "not authenticated"),
     (Forbidden, 403, "not permitted for this caller"),
     (NotFound, 404, "not found"),
+    (BundleStale, 503, "the policy bundle is stale"),
     (StoreUnavailable, 503, "the store is unavailable"),
 )
 
@@ -112,7 +114,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         408: "The body did not arrive in time.",
         413: "The body is too large.",
         415: "The body is not declared as plain JSON in UTF-8.",
-        503: "The store is unavailable; nothing was decided, and nothing read.",
+        503: "The store is unavailable, or the policy bundle is stale; nothing was decided or read.",
     }
     schema = {"$ref": "#/components/schemas/Problem"}
     return {

@@ -10,6 +10,7 @@ from authz.api.body import check_media_type, read_body
 from authz.core.strict_json import escape_pointer, loads
 from authz.errors import MalformedInput
 from authz.model.caller import Caller
+from authz.service.bundles import Admitted
 
 
 def caller_with(*roles: str) -> Callable[[Request], Awaitable[Caller]]:
@@ -20,10 +21,12 @@ def caller_with(*roles: str) -> Callable[[Request], Awaitable[Caller]]:
     """
 
     async def caller_of(request: Request) -> Caller:
-        caller: Caller = await request.app.state.services.authenticator.caller(request.scope["headers"])
-        request.state.caller = caller
-        check_role(caller, *roles)
-        return caller
+        admitted: Admitted = await request.app.state.services.authenticator.admit(request.scope["headers"])
+        request.state.caller = admitted.caller
+        # What the whole request goes by: a reload meanwhile is for the next one.
+        request.state.ruleset = admitted.ruleset
+        check_role(admitted, *roles)
+        return admitted.caller
 
     return caller_of
 

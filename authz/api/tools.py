@@ -73,7 +73,9 @@ async def visible(request: Request, caller: Annotated[Caller, Depends(caller_wit
     refused = check_subject_of(subject, caller.profile)
     if refused is not None:
         raise Forbidden(refused, code="subject.not_bound", pointer="/subject")
-    ruleset = request.app.state.services.rulesets[caller.tenant]
+    # What nothing may be decided by is not shown either.
+    request.app.state.services.bundles.check_fresh(caller.tenant)
+    ruleset = request.state.ruleset
     servers = []
     for catalogue in asked.servers:
         entries = visible_entries(ruleset, caller.profile, subject, catalogue.server, catalogue.tools)

@@ -1,8 +1,10 @@
 """`tools/*.yaml` as the core reads them: reviewed descriptors, compiled and checked."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from authz.bundle.format import AccessSection, FieldReturnSection, ReturnSection, ToolFile, ToolSection
+from authz.bundle.tool_names import alias_key, is_action_like, wire_name
 from authz.bundle.yaml_source import Path, YamlDocument
 from authz.core.arguments import ArgumentSchema
 from authz.core.canonical import canonicalize
@@ -45,26 +47,59 @@ def compile_tools(
     servers: dict[str, Server] = {}
     identities: dict[str, str] = {}
     tools: dict[tuple[str, str], Tool] = {}
+    names: dict[str, str] = {}
     for document, file in files:
         server = _server(document, file, profiles, problems)
         if server.alias in servers:
-            problems.append(document.problem(("server", "alias"), f"the alias `{server.alias}` is taken"))
+            problems.append(
+                document.problem(
+                    ("server", "alias"), f"the alias `{server.alias}` is taken", code="server.duplicate"
+                )
+            )
             continue
         if server.identity in identities:
             # Two aliases for one server would be two names for one tool, with two sets of rules.
             other = identities[server.identity]
             problems.append(
                 document.problem(
-                    ("server", "identity"), f"the alias `{other}` already stands for this server"
+                    ("server", "identity"),
+                    f"the alias `{other}` already stands for this server",
+                    f"describe its tools under `{other}`",
+                    "server.duplicate",
                 )
             )
+        for other in servers:
+            if alias_key(other) == alias_key(server.alias):
+                problems.append(
+                    document.problem(
+                        ("server", "alias"),
+                        f"the alias `{server.alias}` differs from `{other}` in case or punctuation only",
+                        "give one of the two another name",
+                        "server.ambiguous",
+                    )
+                )
         servers[server.alias] = server
         identities[server.identity] = server.alias
         for index, section in enumerate(file.tools):
             key = (server.alias, section.name)
             if key in tools:
-                problems.append(document.problem(("tools", index), f"`{section.name}` is described twice"))
+                problems.append(
+                    document.problem(
+                        ("tools", index), f"`{section.name}` is described twice", code="tool.duplicate"
+                    )
+                )
                 continue
+            name = f"{server.alias}/{section.name}"
+            other = names.setdefault(wire_name(server.alias, section.name), name)
+            if other != name:
+                problems.append(
+                    document.problem(
+                        ("tools", index),
+                        f"`{name}` and `{other}` are one name where runtimes write it into a word",
+                        "describe only one of the two",
+                        "tool.ambiguous",
+                    )
+                )
             tool = _tool(document, ("tools", index), server, section, problems)
             if tool is not None:
                 tools[key] = tool
@@ -83,6 +118,7 @@ def _server(
                     ("server", "profiles", index),
                     f"the credential profile `{profile}` is not declared",
                     "add it to credentials.yaml",
+                    "server.unknown-profile",
                 )
             )
     return Server(
@@ -97,19 +133,31 @@ def _tool(
     document: YamlDocument, at: Path, server: Server, section: ToolSection, problems: list[BundleProblem]
 ) -> Tool | None:
     before = len(problems)
+    if is_action_like(section.name):
+        problems.append(
+            document.problem(
+                at,
+                f"`{section.name}` ends like the id of an action, so rules could not tell the two apart",
+                "leave the tool out",
+                "tool.ambiguous",
+            )
+        )
     if section.advertised_digest is None and not server.local:
         problems.append(
             document.problem(
                 at,
                 f"`{section.name}` pins no `advertised_digest`, and its server is not local",
                 "pin the digest of its tools/list entry",
+                "tool.unpinned",
             )
         )
     try:
         schema = ArgumentSchema(section.input_schema)
         encoder = argument_encoder(section.input_schema)
     except (SchemaUnusable, UnencodableSchema) as error:
-        problems.append(document.problem((*at, "input_schema"), f"`{section.name}`: {error}"))
+        problems.append(
+            document.problem((*at, "input_schema"), f"`{section.name}`: {error}", code="tool.schema-unusable")
+        )
         return None
     roles = _roles(document, at, section, problems)
     accesses = tuple(
@@ -134,12 +182,13 @@ def _tool(
         accesses=accesses,
         side_effect=SideEffect(section.side_effect),
         leaves_sandbox=section.leaves_sandbox,
-        undo=Undo(reviewed_by=section.undo.reviewed_by, how=section.undo.how) if section.undo else None,
-        compensator=section.compensator,
-        settlement=_settlement(section),
-        returns=_returns(section.returns),
+        reviewed=section.reviewed,
+        undo=_undo(section),
+        compensator=section.compensator if section.reviewed else None,
+        settlement=_settlement(section) if section.reviewed else Settlement(),
+        returns=_returns(section.returns) if section.reviewed else _unreviewed_returns(section.returns),
         cost=Cost(amount=section.cost.decimal, currency=section.cost.currency) if section.cost else None,
-        digest=digest({"server": server.identity, "tool": section.model_dump(mode="json")}),
+        digest=digest({"server": server.identity, "tool": section.model_dump(mode="json", exclude={"lint"})}),
     )
     name = descriptor.qualified_name
     return Tool(
@@ -167,6 +216,7 @@ def _roles(
                     (*at, "roles"),
                     f"the argument `{name}` of `{section.name}` has no role",
                     f"add `/{name}:` with one of {', '.join(Role)}",
+                    "tool.no-role",
                 )
             )
     return roles
@@ -180,7 +230,7 @@ def _access(
     problems: list[BundleProblem],
 ) -> AccessSpec | None:
     def wrong(message: str, hint: str = "") -> None:
-        problems.append(document.problem(at, f"`{section.name}`: {message}", hint))
+        problems.append(document.problem(at, f"`{section.name}`: {message}", hint, "tool.access"))
 
     if (entry.at is None) == (entry.resource is None):
         wrong("an access names its resource either by `at` or by `resource`")
@@ -206,7 +256,8 @@ def _access(
         when_absent=entry.when_absent,
         scope=Scope(entry.scope),
         tree_if=parse_pointer(entry.tree_if) if entry.tree_if is not None else None,
-        raised_authority=Authority[entry.authority],
+        # Nobody has said yet what the tool does, so a draft is at A3 whatever could be derived for it.
+        raised_authority=Authority[entry.authority] if section.reviewed else Authority.A3,
     )
 
 
@@ -217,7 +268,9 @@ def _check_pointer(
     try:
         check_declared(section.input_schema, parse_pointer(text))
     except Undeclared as error:
-        problems.append(document.problem(at, f"`{section.name}`: {error}", error.hint))
+        problems.append(
+            document.problem(at, f"`{section.name}`: {error}", error.hint, "tool.pointer-undeclared")
+        )
 
 
 def _check_kinds(
@@ -235,6 +288,7 @@ def _check_kinds(
                         f"`{section.name}`: `{entry.at}` is a {entry.kind} here, and `{other.at}` of another "
                         f"access, which may name the same value, is a {other.kind}",
                         "give both the same kind",
+                        "tool.kinds-clash",
                     )
                 )
                 break
@@ -257,6 +311,7 @@ def _check_side_effect(
                 (*at, "side_effect"),
                 f"`{section.name}` changes something, so its side effect is not `none`",
                 "write `idempotent` or `cumulative`",
+                "tool.side-effect",
             )
         )
     if not changes and section.side_effect != "none":
@@ -265,8 +320,15 @@ def _check_side_effect(
                 (*at, "side_effect"),
                 f"`{section.name}` only reads and connects, but has a side effect",
                 "add the access that it changes, or write `side_effect: none`",
+                "tool.side-effect",
             )
         )
+
+
+def _undo(section: ToolSection) -> Undo | None:
+    if section.undo is None or not section.reviewed:
+        return None
+    return Undo(reviewed_by=section.undo.reviewed_by, how=section.undo.how)
 
 
 def _settlement(section: ToolSection) -> Settlement:
@@ -289,6 +351,17 @@ def _returns(section: FieldReturnSection) -> ReturnSpec:
     )
 
 
+def _unreviewed_returns(section: ReturnSection) -> ReturnSpec:
+    """A draft's results: its labels hold, and nothing in them is trusted."""
+    labels = [label for part in (section, *section.fields.values()) for label in part.labels]
+    return ReturnSpec(trust=Trust.UNTRUSTED, labels=frozenset(labels))
+
+
+def _nearest_tool(name: str, file: ToolFile) -> str:
+    close = get_close_matches(name, [section.name for section in file.tools], n=1)
+    return f"did you mean `{close[0]}`?" if close else "name a tool of the same server"
+
+
 def _check_references(
     files: list[Parsed], tools: Mapping[tuple[str, str], Tool], problems: list[BundleProblem]
 ) -> None:
@@ -304,5 +377,7 @@ def _check_references(
                         document.problem(
                             ("tools", index, key),
                             f"`{section.name}` names the tool `{name}`, which is not here",
+                            _nearest_tool(name, file),
+                            "tool.unknown-reference",
                         )
                     )

@@ -5,13 +5,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from authz.core.requests import Id
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$")]
 Pointer = Annotated[str, StringConstraints(pattern=r"^(/([^/~]|~[01])*)+$", max_length=256)]
+RuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 Level = Literal["A0", "A1", "A2", "A3"]
 VerbName = Literal["read", "write", "delete", "execute", "connect", "send", "transact", "administer"]
+PartitionName = Literal["tenant", "agent", "user", "session", "tool", "server", "domain"]
 RoleName = Literal["target", "destination", "payload", "command", "credential", "amount", "option"]
 TrustName = Literal["trusted", "untrusted"]
 
@@ -92,10 +96,25 @@ class CostSection(Strict):
         return Decimal(self.amount)
 
 
+class AllowSection(Strict):
+    """One entry of `lint.allow:` — a finding of `authz tools lint` that somebody accepts."""
+
+    code: Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z-]+$")]
+    reason: Text
+
+
+class LintSection(Strict):
+    """`lint:` — what lint is told of the tool. Nothing that decides reads it."""
+
+    allow: list[AllowSection] = []
+
+
 class ToolSection(Strict):
     """One entry of `tools:`."""
 
     name: ToolName
+    reviewed: bool = True
+    """False for a draft that was read off a server: always A3, and nothing that it says is believed."""
     description: Text
     advertised_digest: Digest | None = None
     input_schema: dict[str, Any]
@@ -108,6 +127,7 @@ class ToolSection(Strict):
     settlement: SettlementSection = SettlementSection()
     returns: ReturnSection = ReturnSection()
     cost: CostSection | None = None
+    lint: LintSection = LintSection()
 
 
 class ToolFile(Strict):
@@ -155,6 +175,38 @@ class EntityFile(Strict):
     groups: dict[Text, MemberSection] = {}
     users: dict[Text, MemberSection] = {}
     agents: dict[Text, MemberSection] = {}
+
+
+class LimitScopeSection(Strict):
+    """`where:` — which calls a limit is about. An empty list is a fault: it would be about none."""
+
+    agents: Annotated[list[Id], Field(min_length=1)] | None = None
+    users: Annotated[list[Id], Field(min_length=1)] | None = None
+    groups: Annotated[list[Text], Field(min_length=1)] | None = None
+    tools: Annotated[list[Text], Field(min_length=1)] | None = None
+    servers: Annotated[list[Name], Field(min_length=1)] | None = None
+    verbs: Annotated[list[VerbName], Field(min_length=1)] | None = None
+    levels: Annotated[list[Level], Field(min_length=1)] | None = None
+    resources: Annotated[list[Text], Field(min_length=1, max_length=64)] | None = None
+
+
+class LimitSection(Strict):
+    """One entry of `limits:`. Exactly one of `calls`, `concurrency` and `cost` says what is counted."""
+
+    id: RuleName
+    reason: Text
+    calls: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    concurrency: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    cost: CostSection | None = None
+    seconds: Annotated[int, Field(ge=1, le=31 * 86_400)] | None = None
+    per: Annotated[list[PartitionName], Field(min_length=1)]
+    where: LimitScopeSection = LimitScopeSection()
+
+
+class LimitFile(Strict):
+    """`limits.yaml`: how often, how many at a time, and for how much."""
+
+    limits: Annotated[list[LimitSection], Field(max_length=256)]
 
 
 class ManifestFile(Strict):

@@ -12,6 +12,8 @@ from authz.errors import BundleProblem
 from authz.model.caller import Profile
 from authz.model.resource import Base, NotCanonical, Volume
 
+_SANDBOX = "profile.sandbox"
+
 
 def compile_profiles(
     parsed: tuple[YamlDocument, CredentialFile], problems: list[BundleProblem]
@@ -29,11 +31,21 @@ def compile_profiles(
             found = canonicalize("path", text, Base(volume=volume))
             at = (*where, "sandboxes", index)
             if isinstance(found, NotCanonical):
-                problems.append(document.problem(at, f"`{text}` is no directory: {found.message}"))
+                problems.append(
+                    document.problem(at, f"`{text}` is no directory: {found.message}", code=_SANDBOX)
+                )
             elif found[0].value != text:
-                problems.append(document.problem(at, f"`{text}` is not canonical", f"write {found[0].value}"))
+                problems.append(
+                    document.problem(
+                        at, f"`{text}` is not canonical", f"write {found[0].value}", code=_SANDBOX
+                    )
+                )
             elif text == "/":
-                problems.append(document.problem(at, "the whole file system cannot be a sandbox"))
+                problems.append(
+                    document.problem(
+                        at, "the whole file system cannot be a sandbox", "name a folder", _SANDBOX
+                    )
+                )
             else:
                 sandboxes.append(found[0].entity.id)
         for index, source in enumerate(section.sources):
@@ -43,6 +55,7 @@ def compile_profiles(
                         (*where, "sources", index),
                         f"`{source}` is no provenance source",
                         f"one of {', '.join(sorted(SOURCES))}",
+                        "profile.unknown-source",
                     )
                 )
         profiles[name] = Profile(
@@ -79,6 +92,7 @@ def compile_entities(
                             (section, name, "groups", index),
                             f"the group `{group}` is not declared",
                             "add it under `groups`",
+                            "group.undeclared",
                         )
                     )
             members.append(
@@ -86,7 +100,14 @@ def compile_entities(
             )
     for name in file.groups:
         if _reaches(file, name, name):
-            problems.append(document.problem(("groups", name), f"the group `{name}` is inside itself"))
+            problems.append(
+                document.problem(
+                    ("groups", name),
+                    f"the group `{name}` is inside itself",
+                    "break the circle",
+                    "group.circle",
+                )
+            )
     return members
 
 
@@ -103,6 +124,7 @@ def undeclared_approvers(
                     file=policy.match.file or "",
                     line=policy.match.line,
                     hint="add it to entities.yaml",
+                    code="rule.approver-undeclared",
                 )
 
 

@@ -34,12 +34,14 @@ class YamlDocument:
                 return self.lines[path[:length]]
         return None
 
-    def problem(self, path: Path, message: str, hint: str = "") -> BundleProblem:
+    def problem(
+        self, path: Path, message: str, hint: str = "", code: str = "bundle.invalid"
+    ) -> BundleProblem:
         """A fault that stands at `path`."""
-        return BundleProblem(message, file=self.file, line=self.line(path), hint=hint)
+        return BundleProblem(message, file=self.file, line=self.line(path), hint=hint, code=code)
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """Resolves only what JSON has: true, false, null, integers and decimal fractions."""
 
 
@@ -69,15 +71,23 @@ def load_yaml(file: str, data: bytes) -> YamlDocument:
         finally:
             loader.dispose()
     except UnicodeDecodeError:
-        raise BundleError((BundleProblem("the file is not valid UTF-8", file=file),)) from None
+        raise BundleError(
+            (BundleProblem("the file is not valid UTF-8", file=file, code="file.encoding"),)
+        ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
         raise BundleError(
-            (BundleProblem(f"not YAML: {error.problem or error.context}", file=file, line=line),)
+            (
+                BundleProblem(
+                    f"not YAML: {error.problem or error.context}", file=file, line=line, code="yaml.syntax"
+                ),
+            )
         ) from None
     except yaml.YAMLError as error:
-        raise BundleError((BundleProblem(f"not YAML: {str(error)[:120]}", file=file),)) from None
+        raise BundleError(
+            (BundleProblem(f"not YAML: {str(error)[:120]}", file=file, code="yaml.syntax"),)
+        ) from None
     return YamlDocument(file=file, value=value, lines=lines)
 
 
@@ -88,7 +98,9 @@ def _check_characters(file: str, text: str) -> None:
     """
     hint = 'delete it, or write it as an escape in double quotes, such as "\\u200b"'
     problems = [
-        BundleProblem(f"{what} in a bundle file", file=file, line=line, hint=hint)
+        BundleProblem(
+            f"{what} in a bundle file", file=file, line=line, hint=hint, code="text.hidden-character"
+        )
         for line, what in invisible_characters(text)
     ]
     if problems:
@@ -110,14 +122,15 @@ def _check_events(file: str, loader: Any) -> None:
             what = f"nesting is over {MAX_DEPTH} levels"
         if what:
             line = event.start_mark.line + 1 if event.start_mark else None
-            raise BundleError((BundleProblem(what, file=file, line=line, hint=hint),))
+            raise BundleError((BundleProblem(what, file=file, line=line, hint=hint, code="yaml.feature"),))
 
 
 def _construct(file: str, loader: Any, node: Any, path: Path, lines: dict[Path, int]) -> Any:
     lines[path] = node.start_mark.line + 1
 
     def wrong(message: str, at: Any = node) -> BundleError:
-        return BundleError((BundleProblem(message, file=file, line=at.start_mark.line + 1),))
+        line = at.start_mark.line + 1
+        return BundleError((BundleProblem(message, file=file, line=line, code="yaml.value"),))
 
     if isinstance(node, yaml.MappingNode):
         members: dict[str, Any] = {}

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from authz.config import load_config
 from authz.errors import AuthzError
+from authz.store.anchor_file import AnchorFile
+from authz.store.database import ANCHOR_NAME, Database
+from authz.store.ledger import DATABASE_NAME, locate_database
+from authz.store.postgres_url import PostgresUrl
 
-DATABASE_NAME = "authz.db"
 KEYS_NAME = "keys.json"
 CANNOT = 2
 """Exit code of a command that could not do its work."""
@@ -16,28 +19,40 @@ CANNOT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataLocation:
-    """The database and, beside it, the service's key file."""
+    """The database, and the files that belong to it: the service's keys and the anchor of the log."""
 
-    database: Path
+    database: Database
     keys: Path
+    anchor: AnchorFile
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--data-dir` and `--database`."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--data-dir", type=Path, help="default: as `authz serve` is configured, else ./var")
-    group.add_argument("--database", type=Path, help=f"the database file, by default {DATABASE_NAME} there")
+    group.add_argument(
+        "--data-dir",
+        type=Path,
+        help=f"folder of keys and of the SQLite database {DATABASE_NAME}; default: database and folder as "
+        "`authz serve` is configured (AUTHZ_DATABASE_URL, AUTHZ_DATA_DIR), else ./var",
+    )
+    group.add_argument("--database", type=Path, help="a SQLite database file; its keys lie beside it")
 
 
 def read_location(args: argparse.Namespace) -> DataLocation:
     """The location that the options name, or else the configuration of `authz serve`.
 
-    Raises `ConfigError` when that has to be read and is invalid.
+    With `--data-dir` a configured PostgreSQL stays the database: the folder then holds its keys and anchor.
+    Raises `ConfigError` when the configuration has to be read and is invalid.
     """
     if args.database is not None:
-        return DataLocation(database=args.database, keys=args.database.parent / KEYS_NAME)
-    directory: Path = args.data_dir or load_config().data_dir
-    return DataLocation(database=directory / DATABASE_NAME, keys=directory / KEYS_NAME)
+        return _in_folder(args.database.parent, args.database)
+    config = load_config(data_dir=args.data_dir)
+    return _in_folder(config.data_dir, locate_database(config))
+
+
+def _in_folder(folder: Path, database: Database) -> DataLocation:
+    anchored = folder / ANCHOR_NAME if isinstance(database, PostgresUrl) else database
+    return DataLocation(database=database, keys=folder / KEYS_NAME, anchor=AnchorFile(anchored))
 
 
 def fail(fault: AuthzError) -> int:

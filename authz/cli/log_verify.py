@@ -15,7 +15,6 @@ from authz.cli.data_location import DataLocation, add_data_arguments, fail, prin
 from authz.core.log_checkpoint import format_head, parse_head
 from authz.core.log_verify import Finding
 from authz.errors import AuthzError, ConfigError
-from authz.store.anchor_file import AnchorFile
 from authz.store.jwks import load_jwks
 from authz.store.keys import ServiceKeys
 from authz.store.log_audit import LogReport, LogSnapshot, verify_log
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         location = read_location(args)
         expected = () if args.expect is None else parse_head(args.expect)
         # Before the snapshot: an anchor that is read later may be of a checkpoint that is newer than it.
-        anchor = AnchorFile(location.database).read()
+        anchor = location.anchor.read()
         with LogSnapshot(location.database) as snapshot:
             is_signed = anchor is not None or snapshot.has_checkpoints()
             keys = _load_keys(args.jwks, location, is_needed=is_signed)

@@ -35,3 +35,5 @@ def configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # It tells every event of the file system; what comes of them tells `authz.bundle`.
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)

@@ -27,16 +27,49 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
         "authz.cli.log_head",
         "print the HEAD of the decision log, to keep elsewhere and check with `log verify --expect`",
     ),
+    ("decisions", "search"): ("authz.cli.decisions_search", "search the decision log"),
+    ("decisions", "show"): (
+        "authz.cli.decisions_show",
+        "show one decision of the log, or print it as a policy case",
+    ),
     ("keys", "create"): ("authz.cli.keys_create", "create an API key and print it once"),
     ("keys", "list"): ("authz.cli.keys_list", "list API keys, without the keys themselves"),
     ("keys", "revoke"): ("authz.cli.keys_revoke", "revoke an API key"),
+    ("check",): (
+        "authz.cli.check",
+        "check a bundle: what keeps it from loading, and what is surely not meant",
+    ),
+    ("test",): (
+        "authz.cli.test",
+        "run the cases of a bundle, and say which rules and tools they reach",
+    ),
+    ("explain",): (
+        "authz.cli.explain",
+        "explain why a call is decided as it is: every stage, every rule that matched or nearly did",
+    ),
+    ("store", "status"): ("authz.cli.store_status", "print the version of the database's schema"),
+    ("store", "migrate"): ("authz.cli.store_migrate", "bring the database's schema up to date"),
+    ("tools", "lint"): (
+        "authz.cli.tools_lint",
+        "lint the descriptors of tools, and say what their catalogue costs a model",
+    ),
+    ("tools", "import"): (
+        "authz.cli.tools_import",
+        "draft descriptors of an MCP server's tools, or show what changed since they were reviewed",
+    ),
     ("schema",): (
         "authz.cli.schema",
         "print the Cedar schema that a bundle generates, for editors and Cedar's own tools",
     ),
     ("openapi",): ("authz.cli.openapi", "print the OpenAPI document of the HTTP API"),
 }
-GROUPS: Final = {"log": "the decision log", "keys": "API keys of callers"}
+GROUPS: Final = {
+    "log": "the decision log",
+    "keys": "API keys of callers",
+    "store": "the durable store",
+    "decisions": "decisions that were made",
+    "tools": "descriptors of tools",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,7 +20,10 @@ from authz.cli.logs import configure_logging
 from authz.config import DEFAULT_TENANT, Config, load_config
 from authz.core.credentials import digest_api_key
 from authz.errors import ConfigError
+from authz.service.bundles import Trigger, TriggerKind
+from authz.service.reloads import Reloads
 from authz.store.api_keys import replace_dev_key
+from authz.store.ledger import locate_database
 
 HELP = "run the service"
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -37,12 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 8700)")
     parser.add_argument("--policies", type=Path, help="folder of the policy bundle (default ./policies)")
+    parser.add_argument(
+        "--no-watch",
+        dest="watch",
+        action="store_false",
+        default=None,
+        help="reload policies on SIGHUP and by the API only, not when their files change",
+    )
     parser.add_argument("--data-dir", type=Path, help="folder of the database and keys (default ./var)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal asks to stop."""
-    config = load_config(host=args.host, port=args.port, policies=args.policies, data_dir=args.data_dir)
+    config = load_config(
+        host=args.host, port=args.port, policies=args.policies, watch=args.watch, data_dir=args.data_dir
+    )
     if args.dev and config.host not in LOOPBACK:
         if args.host is not None:
             raise ConfigError("`--dev` listens on loopback only; leave `--host` out")
@@ -56,22 +68,29 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Server(uvicorn.Server):
-    """Ends by itself after a signal.
+    """Ends by itself after a signal, and reloads the policies on SIGHUP.
 
     The base class raises the signal again once it has stopped serving, which would end the process
     before the log is drained and its last checkpoint written.
     """
+
+    def __init__(self, config: uvicorn.Config, reloads: Reloads) -> None:
+        super().__init__(config)
+        self._policies = reloads
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._policies.request_all, Trigger(kind=TriggerKind.SIGNAL))
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
+            # The log is still to be drained: a late wish to reload must not end the process before.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 async def _serve(config: Config, *, dev: bool) -> None:
@@ -94,7 +113,8 @@ async def _serve(config: Config, *, dev: bool) -> None:
                     server_header=False,
                     date_header=False,
                     timeout_graceful_shutdown=10,
-                )
+                ),
+                application.services.reloads,
             )
             await server.serve(sockets=sockets)
 
@@ -145,7 +165,7 @@ def _make_dev_key(config: Config) -> str:
     """A key for this run; those of earlier runs end. Only its digest is stored."""
     key = config.dev_key.get_secret_value() if config.dev_key else f"azk_{secrets.token_urlsafe(32)}"
     replace_dev_key(
-        config.data_dir / "authz.db",
+        locate_database(config),
         key_digest=digest_api_key(key),
         roles=DEV_ROLES,
         profile=DEV_PROFILE,

@@ -1,7 +1,7 @@
 """Decides calls: stage 0's binding, facts for the core, and stage 10's commit (spec section 2)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,14 +10,15 @@ from authz.core.decide import Facts, Outcome, decide
 from authz.core.fingerprint import operation_key, session_key
 from authz.core.record import decision_event, refusal_event
 from authz.core.redact import Redactor
-from authz.core.ruleset import Ruleset
 from authz.errors import AuthzError, Forbidden, StoreUnavailable
 from authz.model.call import Call
 from authz.model.caller import Caller
 from authz.model.decision import Decision, Effect, Stage
+from authz.model.limit import LimitReached, Reached
 from authz.model.operation import OperationRecord, OperationState, OperationWrite
 from authz.model.record import Committed, Conflict
-from authz.ports import Clock, CommitUnit, ExposureWrite, IdSource, Ledger, Observer
+from authz.ports import Bundles, Clock, CommitUnit, ExposureWrite, IdSource, Ledger, Observer
+from authz.service.bundles import Admitted
 
 logger = logging.getLogger("authz.service")
 
@@ -40,7 +41,7 @@ class DecisionService:
         self,
         *,
         ledger: Ledger,
-        rulesets: Mapping[str, Ruleset],
+        bundles: Bundles,
         clock: Clock,
         ids: IdSource,
         observer: Observer,
@@ -49,7 +50,7 @@ class DecisionService:
         ttl_ms: int,
     ) -> None:
         self._ledger = ledger
-        self._rulesets = rulesets
+        self._bundles = bundles
         self._clock = clock
         self._ids = ids
         self._observer = observer
@@ -57,22 +58,26 @@ class DecisionService:
         self._redactor = redactor
         self._ttl_ms = ttl_ms
 
-    async def decide(self, call: Call, caller: Caller) -> Answer:
+    async def decide(self, call: Call, admitted: Admitted) -> Answer:
         """Decide one call and record it.
 
-        Raises `Forbidden` when the credential may not assert the subject (stage 0) and
-        `StoreUnavailable` when the record cannot be made durable; then no decision was made.
+        Raises `Forbidden` when the credential may not assert the subject (stage 0), `BundleStale` when
+        the bundle in force may no longer decide, and `StoreUnavailable` when the record cannot be made
+        durable; then no decision was made.
         """
+        # One ruleset a request: who the caller is and what it may do come from the same version.
+        caller, ruleset = admitted.caller, admitted.ruleset
+        self._bundles.check_fresh(caller.tenant)
         refused = check_subject(call, caller.profile)
         if refused is not None:
             raise Forbidden(refused, code="subject.not_bound", pointer="/subject")
-        ruleset = self._rulesets[caller.tenant]
         key = operation_key(caller.tenant, call)
         session = session_key(caller.tenant, call)
         # Most calls are new, so the first attempt takes the operation for absent and leaves it to the commit
         # to find out: whatever rests on that inserts the operation, and only where there is none. A dry run
         # inserts nothing, so it looks first.
         look_up = call.dry_run
+        reached: tuple[Reached, ...] = ()
         for _ in range(MAX_ATTEMPTS):
             operation = await self._ledger.find_operation(key) if key is not None and look_up else None
             exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
@@ -87,17 +92,24 @@ class DecisionService:
                 approvals=(),
                 secret=self._secret,
                 ttl_ms=self._ttl_ms,
+                reached=reached,
             )
             outcome = decide(call, facts)
             decision = outcome.decision
-            event = decision_event(call, outcome, caller, ruleset, self._redactor, now_ms)
+            event = decision_event(call, outcome, caller, ruleset, self._redactor, now_ms, exposed)
             committed = await self._ledger.commit(
                 CommitUnit(
                     event=event,
                     operation=_operation_write(key, call, caller, outcome, operation),
                     exposure=_exposure_write(session, call, decision, exposed),
+                    reservations=decision.reservations,
+                    only_checked=call.dry_run,
                 )
             )
+            if isinstance(committed, LimitReached):
+                # Unless it is a repeat, which takes nothing: the next attempt knows, and denies if not.
+                reached, look_up = committed.reached, True
+                continue
             if isinstance(committed, Conflict):
                 look_up = True
                 continue
@@ -107,21 +119,22 @@ class DecisionService:
             "the operation kept changing while it was decided; send the call again", code="store.contended"
         )
 
-    async def decide_all(self, calls: Sequence[Call], caller: Caller) -> list[Answer | AuthzError]:
+    async def decide_all(self, calls: Sequence[Call], admitted: Admitted) -> list[Answer | AuthzError]:
         """Decide calls in order, each with its own record; a later one sees what earlier ones did.
 
+        All by the version that was in force when the batch was admitted: its calls belong together.
         Every subject is bound before the first call is decided, so that a refusal decides nothing. What
         fails the first call is raised. Once one is decided its answer must go out, since its record and
         its reservation stand: from there on a call that fails has its error for an answer.
         """
         for index, call in enumerate(calls):
-            refused = check_subject(call, caller.profile)
+            refused = check_subject(call, admitted.caller.profile)
             if refused is not None:
                 raise Forbidden(refused, code="subject.not_bound", pointer=f"/calls/{index}/subject")
         answers: list[Answer | AuthzError] = []
         for call in calls:
             try:
-                answers.append(await self.decide(call, caller))
+                answers.append(await self.decide(call, admitted))
             except AuthzError as error:
                 if not answers:
                     raise

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from authz.store.postgres_url import PostgresUrl
 from tests.support.service import Service
 from tests.support.world import world as world_of
 
@@ -22,8 +23,21 @@ forbid (principal, action in Action::"transact", resource);
 """
 
 
+ON_EVERY_STORE = ("test_decide", "test_callers", "test_routes")
+"""Modules about what is stored; the others are about the wire, which no database changes."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is about stored things on each database."""
+    if "service" in metafunc.fixturenames and metafunc.module.__name__.endswith(ON_EVERY_STORE):
+        metafunc.parametrize("service", ["sqlite", "postgres"], indirect=True)
+
+
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
+async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
     """A service whose rules allow, forbid and ask."""
-    async with Service.running(tmp_path, {"default": world_of(RULES)}) as running:
+    database = None
+    if getattr(request, "param", "sqlite") == "postgres":
+        database = PostgresUrl.parse(request.getfixturevalue("postgres_url"))
+    async with Service.running(tmp_path, {"default": world_of(RULES)}, database=database) as running:
         yield running

@@ -153,14 +153,14 @@ async def test_a_dev_key_is_none_without_dev(service: Service) -> None:
             assert credential is not None
             return dataclasses.replace(credential, dev=True)
 
-    rulesets = service.application.api.state.services.rulesets
+    bundles = service.application.api.state.services.bundles
     headers = {"Authorization": f"Bearer {created.secret}"}
     for dev, status in ((False, 401), (True, 200)):
         application = create_application(
             Config(),
             DevKeys(),  # type: ignore[arg-type]
             ServiceKeys.generate(),
-            rulesets,
+            bundles,
             clock=service.clock,
             dev=dev,
         )

@@ -56,7 +56,7 @@ FAULTS: list[tuple[dict[str, Any], str, int | None, str]] = [
     ({"manifest": "format: 1\nname: !x test\n"}, "bundle.yaml", 2, "tag"),
     ({"manifest": "format: 1\nname: !!bool maybe\n"}, "bundle.yaml", 2, "tag"),
     ({"manifest": "format: 1\nname: " + "[" * 5000 + "]" * 5000}, "bundle.yaml", 2, "nesting"),
-    ({"manifest": 'format: 1\nname: test\ndescription: "\\ud800"\n'}, "bundle.yaml", 3, "surrogate"),
+    ({"manifest": 'format: 1\nname: test\ndescription: "\\ud800"\n'}, "bundle.yaml", 3, "invalid Unicode"),
     ({"manifest": "format: 9007199254740993\nname: test\n"}, "bundle.yaml", 1, "2^53"),
     ({"manifest": "format: 1.0e+400\nname: test\n"}, "bundle.yaml", 1, "double"),
     ({"manifest": "format: 1\n# a comment\rname: test\n"}, "bundle.yaml", 2, "carriage return"),
@@ -187,7 +187,7 @@ def test_empty_is_not_absent() -> None:
     assert decide_in(world(tools=unbound), call("x/t", a="/a")).decision.code is Code.TOOL_UNKNOWN
     ruleset = world(credentials=CREDENTIALS.split("    sources")[0])
     assert caller_of(ruleset).profile.sources == frozenset()
-    assert "empty set" in faults_of('@id("r") permit (principal, action in [], resource);')[1].message
+    assert "empty set" in fault_of('@id("r") permit (principal, action in [], resource);').message
 
 
 def test_a_bad_file_among_good_ones_loads_nothing_and_every_fault_is_told() -> None:

@@ -1,0 +1,236 @@
+"""The watch notices every way in which the files of a bundle change, and goes on without events."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from authz.bundle.load import read_sources
+from authz.bundle.watch import RETRY_SECONDS, scan
+from authz.errors import StoreUnavailable
+from authz.model.record import Committed
+from authz.ports import CommitUnit
+from authz.service.bundles import BundleState, ReloadOutcome, TriggerKind
+from tests.support.bundles import write_bundle
+from tests.support.reloading import FORBID, Reloading, reloading
+from tests.support.waiting import until
+from tests.support.world import PERMIT_ALL
+
+
+@asynccontextmanager
+async def watched(tmp_path: Path) -> AsyncIterator[Reloading]:
+    async with reloading(tmp_path) as running:
+        task = asyncio.create_task(running.watch().run())
+        try:
+            yield running
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def loaded(running: Reloading, folder: Path | None = None) -> None:
+    """Until what is in force is what the folder says."""
+
+    async def same() -> bool:
+        return running.version == read_sources(folder or running.folder).version
+
+    await until(same)
+
+
+def _in_place(folder: Path) -> None:
+    (folder / "rules/main.cedar").write_text(FORBID)
+
+
+def _renamed_over(folder: Path) -> None:
+    draft = folder / "rules/.main.cedar.swp"
+    draft.write_text(FORBID)
+    draft.rename(folder / "rules/main.cedar")
+
+
+def _added(folder: Path) -> None:
+    (folder / "rules/more.cedar").write_text(FORBID)
+
+
+def _other_people(folder: Path) -> None:
+    (folder / "rules/main.cedar").write_text(PERMIT_ALL)
+    (folder / "entities.yaml").write_text("groups: {}\nusers: {}\nagents: {}\n")
+
+
+def _another_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+    write_bundle(folder, rules=FORBID)
+
+
+@pytest.mark.parametrize("change", [_in_place, _renamed_over, _added, _other_people, _another_folder])
+async def test_a_change_of_the_files_comes_into_force(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    async with watched(tmp_path) as running:
+        before = running.version
+        change(running.folder)
+        await loaded(running)
+        assert running.version != before
+        attempt = running.bundles.status("default").last_attempt
+        assert attempt is not None
+        assert attempt.trigger.kind is TriggerKind.WATCH
+        # And the next one too: a folder that was made anew is watched like the first.
+        (running.folder / "rules/last.cedar").write_text('@id("last") forbid (principal, action, resource);')
+        await loaded(running)
+
+
+async def test_a_link_to_another_release_comes_into_force(tmp_path: Path) -> None:
+    async with watched(tmp_path) as running:
+        release = write_bundle(tmp_path / "releases" / "2", rules=FORBID)
+        shutil.rmtree(running.folder)
+        running.folder.symlink_to(release)
+        await loaded(running, release)
+        third = write_bundle(tmp_path / "releases" / "3", rules=FORBID.replace("Closed", "Still closed"))
+        (tmp_path / "link").symlink_to(third)
+        (tmp_path / "link").rename(running.folder)
+        await loaded(running, third)
+
+
+async def test_a_mounted_volume_that_is_updated_comes_into_force(tmp_path: Path) -> None:
+    """As Kubernetes does it: a new folder per version, and then `..data` is exchanged in one step."""
+    async with watched(tmp_path) as running:
+        folder = running.folder
+        first = shutil.move(folder, tmp_path / "v1")
+        folder.mkdir()
+        shutil.move(first, folder / "..v1")
+        (folder / "..data").symlink_to("..v1")
+        for entry in (folder / "..v1").iterdir():
+            (folder / entry.name).symlink_to(f"..data/{entry.name}")
+        write_bundle(folder / "..v2", rules=FORBID)
+        (folder / "..data_tmp").symlink_to("..v2")
+        (folder / "..data_tmp").rename(folder / "..data")
+        await loaded(running)
+        assert "closed" in running.bundles.current("default").engine.policies
+        write_bundle(folder / "..v3", rules=FORBID.replace("closed", "shut"))
+        (folder / "..data_tmp").symlink_to("..v3")
+        (folder / "..data_tmp").rename(folder / "..data")
+        await loaded(running)
+        assert "shut" in running.bundles.current("default").engine.policies
+
+
+async def test_a_folder_that_is_gone_is_said_and_polled_until_it_is_back(tmp_path: Path) -> None:
+    async with watched(tmp_path) as running:
+        before = running.version
+        shutil.move(running.folder, tmp_path / "elsewhere")
+
+        async def degraded() -> bool:
+            return running.bundles.state("default") is BundleState.DEGRADED
+
+        async def polled() -> bool:
+            return running.bundles.status("default").watching == "polling"
+
+        await until(degraded)
+        await until(polled)
+        assert running.bundles.status("default").watch_fault
+        assert running.version == before
+        shutil.move(tmp_path / "elsewhere", running.folder)
+
+        async def ready() -> bool:
+            return running.bundles.state("default") is BundleState.READY
+
+        await until(ready)
+        assert running.version == before
+
+
+async def test_a_broken_bundle_is_tried_once_and_healed_by_the_next_change(tmp_path: Path) -> None:
+    async with watched(tmp_path) as running:
+        before = running.version
+        running.write("permit (principal")
+
+        async def degraded() -> bool:
+            return running.bundles.state("default") is BundleState.DEGRADED
+
+        await until(degraded)
+        assert running.version == before
+        running.write(FORBID)
+        await loaded(running)
+        assert running.bundles.state("default") is BundleState.READY
+        records = await running.service.records(type="bundle.rejected")
+        assert len(records) == 1
+
+
+async def test_what_could_not_be_recorded_is_tried_again_without_a_change(tmp_path: Path) -> None:
+    async with watched(tmp_path) as running:
+        ledger = running.reloads._ledger
+
+        class Full:
+            """A ledger that takes nothing."""
+
+            async def commit(self, unit: CommitUnit) -> Committed:
+                raise StoreUnavailable("the disk is full")
+
+        running.reloads._ledger = Full()  # type: ignore[assignment]
+        running.write(FORBID)
+
+        async def failed() -> bool:
+            attempt = running.bundles.status("default").last_attempt
+            return attempt is not None and attempt.outcome is ReloadOutcome.NOT_RECORDED
+
+        await until(failed)
+        running.reloads._ledger = ledger
+
+        async def tried_again() -> bool:
+            # The watch notes when it is due after the attempt has ended, so time goes on until it has.
+            running.monotonic.now += RETRY_SECONDS
+            return running.version == read_sources(running.folder).version
+
+        await until(tried_again)
+
+
+async def test_scans_confirm_that_the_files_are_in_force_only_while_they_are(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+        watch = running.watch()
+        running.monotonic.now += 100
+        assert running.bundles.unconfirmed_seconds("default") == 100
+        assert not await watch._look()
+        assert running.bundles.unconfirmed_seconds("default") == 0
+        running.write("permit (principal")
+        running.monotonic.now += 100
+        assert await watch._look()
+        assert running.bundles.state("default") is BundleState.DEGRADED
+        # The same files again: there is nothing to try, and nothing that they confirm.
+        assert not await watch._look()
+        assert running.bundles.unconfirmed_seconds("default") == 100
+        running.write(PERMIT_ALL)
+        assert await watch._look()
+        assert running.bundles.unconfirmed_seconds("default") == 0
+
+
+def test_a_scan_tells_states_apart_and_survives_anything(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "bundle")
+    seen = [scan(folder)]
+    assert scan(folder) == seen[0]
+
+    def changed() -> None:
+        now = scan(folder)
+        assert now not in seen
+        seen.append(now)
+
+    rule = folder / "rules/main.cedar"
+    text = rule.read_text()
+    rule.write_text(text.replace("everything", "everythang"))
+    changed()
+    # The same bytes under another inode, as an editor leaves them.
+    (folder / "rules/x").write_text(rule.read_text())
+    changed()
+    (folder / "rules/x").rename(rule)
+    changed()
+    (folder / "rules/loop.cedar").symlink_to("loop.cedar")
+    changed()
+    (folder / "rules/up").symlink_to("..")
+    changed()
+    shutil.rmtree(folder)
+    changed()
+    folder.write_text("no folder")
+    changed()
+    # Drafts of editors are no part of a bundle.
+    folder.unlink()
+    write_bundle(folder)
+    now = scan(folder)
+    (folder / "rules/.main.cedar.swp").write_text("draft")
+    assert scan(folder) == now

@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 # make lock LOCK_ARGS=--upgrade
 LOCK_ARGS ?=
+FUZZ_SECONDS ?= 60
 
 # A stamp says that its step ended well; it lies inside the environment, so it goes away with it.
 MADE := $(VENV)/.stamp-made
@@ -23,7 +24,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links $(LOCK_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint types imports openapi-check schema-check bench format openapi lock clean
+.PHONY: help setup run test check lint types imports openapi-check schema-check bundle-check bench fuzz format openapi lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -37,7 +38,7 @@ setup: $(DEV) ## make .venv with everything that tests and checks need
 test: $(DEV) ## run the tests (ARGS are handed to pytest)
 	$(BIN)/python -m pytest $(ARGS)
 
-check: lint types imports openapi-check schema-check ## everything but the tests
+check: lint types imports openapi-check schema-check bundle-check ## everything but the tests
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -59,8 +60,16 @@ schema-check: $(DEV)
 	@diff -u policies/schema.cedarschema $(VENV)/schema.cedarschema || \
 		{ echo 'policies/schema.cedarschema is not what the registry says: write the output of `authz schema` there' >&2; exit 1; }
 
+bundle-check: $(DEV)
+	$(BIN)/authz check --strict policies
+	@$(BIN)/authz test --fail-under 100 --mutate policies > $(VENV)/cases.txt || { cat $(VENV)/cases.txt >&2; exit 1; }
+
 bench: $(DEV) ## run the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
+
+fuzz: $(DEV) ## fuzz each target for a minute, guided by coverage (FUZZ_SECONDS=600 for longer)
+	@for target in json yaml rules descriptors bundle canonical shell sql repo; do \
+		echo "== $$target"; $(BIN)/python -m tests.fuzz.guided $$target --seconds $(FUZZ_SECONDS) || exit 1; done
 
 format: $(DEV) ## sort imports and format
 	$(BIN)/ruff check --fix .

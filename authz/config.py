@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from authz.core.credentials import fault_of_chosen_key
 from authz.errors import ConfigError
@@ -31,14 +39,28 @@ class Config(BaseModel):
     """Further tenants and their bundles; only from the file."""
     data_dir: Path = Path("var")
     """Database and keys. Created with mode 0700."""
+    database_url: SecretStr | None = None
+    """`postgresql://…` for many replicas; by default SQLite in the data directory. A secret: it may hold a
+    password."""
     dev_key: SecretStr | None = None
     """The key of `serve --dev`, for scripts: 32 or more characters that an HTTP header can carry."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     decision_ttl_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long an allow, and its lease, lasts."""
+    watch: bool = True
+    """Whether changes of the bundles' files are noticed. Without it only SIGHUP and the API reload."""
+    bundle_max_staleness_seconds: Annotated[float, Field(ge=5, le=86400, allow_inf_nan=False)] | None = None
+    """How long decisions may go by a bundle that its files were not seen to be; off by default.
+
+    The files are looked at about once a second. When for this long they were different from what is in
+    force, could not be read, or were not looked at, nothing is decided (503 `bundle.stale`) and `/readyz`
+    is not ready, until a good bundle loads.
+    """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    @field_validator("port", "max_body_bytes", "decision_ttl_seconds", mode="before")
+    @field_validator(
+        "port", "max_body_bytes", "decision_ttl_seconds", "bundle_max_staleness_seconds", mode="before"
+    )
     @classmethod
     def _no_boolean(cls, value: Any) -> Any:
         # `true` would count as 1.
@@ -46,7 +68,21 @@ class Config(BaseModel):
             raise ValueError("must be a number")  # noqa: TRY004 - pydantic takes no TypeError
         return value
 
-    @field_validator("dev_key", mode="before")
+    @field_validator("bundle_max_staleness_seconds")
+    @classmethod
+    def _needs_the_watch(cls, value: float | None, others: ValidationInfo) -> float | None:
+        if value is not None and others.data.get("watch") is False:
+            raise ValueError("needs `watch`, or every bundle would become stale")
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must begin with `postgresql://`; leave it out for SQLite in the data directory")
+        return value
+
+    @field_validator("dev_key", "database_url", mode="before")
     @classmethod
     def _unset_when_empty(cls, value: Any) -> Any:
         return value or None

@@ -76,15 +76,33 @@ class BundleError(AuthzError):
 
 
 class BundleProblem:
-    """One fault of a bundle: where it stands, what is wrong, what to write instead."""
+    """One finding about a bundle: where it stands, what is wrong, what to write instead.
 
-    __slots__ = ("file", "hint", "line", "message")
+    `code` is stable and machine-readable (`rule.never-matches`). `severity` is one of `SEVERITIES`: an
+    `error` keeps the bundle from loading; a `warning` loads, but is surely not what was meant; an `info` is
+    for reading. `pointer` is the JSON Pointer of the place inside a document, where that says more.
+    """
 
-    def __init__(self, message: str, *, file: str, line: int | None = None, hint: str = "") -> None:
+    __slots__ = ("code", "file", "hint", "line", "message", "pointer", "severity")
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str,
+        line: int | None = None,
+        hint: str = "",
+        code: str = "bundle.invalid",
+        severity: str = "error",
+        pointer: str = "",
+    ) -> None:
         self.message = message
         self.file = file
         self.line = line
         self.hint = hint
+        self.code = code
+        self.severity = severity
+        self.pointer = pointer
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -92,6 +110,16 @@ class BundleProblem:
 
     def __repr__(self) -> str:
         return f"BundleProblem({str(self)!r})"
+
+
+SEVERITIES = ("error", "warning", "info")
+"""Of `BundleProblem`, the gravest first."""
+
+
+class BundleStale(AuthzError):
+    """The bundle in force may no longer be what its files say, for longer than was configured."""
+
+    code = "bundle.stale"
 
 
 class ConfigError(AuthzError):

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from authz.core.ruleset import Ruleset
 from authz.model.decision import Decision
+from authz.model.limit import Reservation
 from authz.model.operation import OperationRecord, OperationWrite
-from authz.model.record import Committed, Conflict, Event, EventQuery, StoredEvent
+from authz.model.record import CommitOutcome, Event, EventQuery, StoredEvent
 
 
 class Clock(Protocol):
@@ -22,6 +24,54 @@ class IdSource(Protocol):
 
     def new_id(self) -> str:
         """A new decision id."""
+        ...
+
+
+class Bundles(Protocol):
+    """The bundle in force for each tenant. Each answer is one immutable value: read it once a request."""
+
+    def in_force(self, tenant: str) -> Ruleset | None:
+        """The bundle in force, however old: for who a caller is. `None` for an unknown tenant."""
+        ...
+
+    def check_fresh(self, tenant: str) -> None:
+        """Raise `BundleStale` when the bound on staleness is exceeded: nothing may be decided then."""
+        ...
+
+    def current(self, tenant: str) -> Ruleset:
+        """The bundle to decide by. Raises `BundleStale`, and `NotFound` for an unknown tenant."""
+        ...
+
+
+class BundleLoader(Protocol):
+    """Makes rulesets of the files of a tenant's bundle."""
+
+    async def load(self, tenant: str, in_force: Ruleset) -> Ruleset | None:
+        """The bundle as its files are now, checked and ready to decide; `None` when it is the one in force.
+
+        Raises `BundleError` with every fault, also for files that cannot be read, that do not hold
+        still, or whose check does not end. Requests go on while it runs.
+        """
+        ...
+
+    async def retire(self, ruleset: Ruleset) -> None:
+        """Let go of a bundle that was in force, without holding up requests."""
+        ...
+
+    def close(self) -> None:
+        """Load nothing more."""
+        ...
+
+
+class BundleObserver(Protocol):
+    """Is told of bundles coming into force, and of attempts to load one: metrics."""
+
+    def bundle_in_force(self, tenant: str, ruleset: Ruleset, now_ms: int) -> None:
+        """This bundle decides from now on."""
+        ...
+
+    def reload_ended(self, tenant: str, trigger: str, outcome: str, seconds: float) -> None:
+        """An attempt to load a bundle ended. All texts but the tenant's are from closed sets."""
         ...
 
 
@@ -60,17 +110,24 @@ class CommitUnit:
     The operation is written by compare-and-set: `operation.expected_version` is the version that
     the decision was based on (`None`: there was none). If it has moved, nothing of the unit is
     written and the answer is `Conflict`, after which the service decides again.
+
+    The reservations are compared with their caps and written in the same transaction, all or none. If one
+    does not fit, nothing of the unit is written and the answer is `LimitReached`. That is found before a
+    conflict is, so a call that was allowed before may be answered with either.
     """
 
     event: Event
     operation: OperationWrite | None = None
     exposure: ExposureWrite | None = None
+    reservations: Sequence[Reservation] = ()
+    only_checked: bool = False
+    """The reservations are compared and not written: a dry run."""
 
 
 class Ledger(Protocol):
     """The durable store: the decision log, operations and session exposure."""
 
-    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+    async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """Write one unit durably and return where its record stands in the log.
 
         Returns only after the data is on disk. Units that arrive together share one transaction.

@@ -1,9 +1,13 @@
 """What holds for every test: how hard Hypothesis tries, and that a skipped test is never silent."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.support.postgres import NoPostgres, Postgres
 
 # No deadlines: a slow machine is not a bug. What fails at random prints how to run it again.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -16,6 +20,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def anyio_backend() -> str:
     """Coroutine tests run on asyncio, as the service does."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL server, shared by the whole run: make a database of your own in it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(Postgres.running())
+        except NoPostgres as fault:
+            pytest.skip(str(fault))
+        yield cluster
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """The url of a new, empty database, which is dropped at the end."""
+    with postgres.database() as url:
+        yield url
 
 
 class SkipWatch:

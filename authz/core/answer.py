@@ -5,17 +5,26 @@ from typing import Any
 
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.fingerprint import keyed_digest
+from authz.core.limits import check_limits, reservations_of
 from authz.core.operation import has_lapsed
 from authz.core.provenance import UNTRUSTED
 from authz.core.ruleset import Tool
 from authz.model.call import Call
+from authz.model.capability import NO_CAPABILITY, CapabilityFacts
 from authz.model.decision import Code, Decision, Effect, Lease, Next, Refusal
-from authz.model.operation import OperationState
+from authz.model.operation import OperationRecord, OperationState
 from authz.model.tool import Trust
 
 
-def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgement) -> Decision:
-    """Stage 9. An allow carries the lease; a dry run reserves nothing."""
+def reserve(
+    call: Call,
+    facts: Facts,
+    tool: Tool,
+    draft: Draft,
+    judged: Judgement,
+    capability: CapabilityFacts = NO_CAPABILITY,
+) -> Decision:
+    """Stage 9. An allow takes of the limits and carries the lease; a dry run reserves nothing."""
     settled: dict[str, Any] = {
         "effect": judged.effect,
         "stage": judged.stage,
@@ -27,22 +36,38 @@ def reserve(call: Call, facts: Facts, tool: Tool, draft: Draft, judged: Judgemen
     }
     if judged.effect is not Effect.ALLOW:
         return _explain(_decision(call, facts, tool, draft, **settled))
+    first = _first_allow(facts)
+    if first is None:
+        reservations = reservations_of(call, facts, tool, draft.canonical.accesses, capability)
+        refused = check_limits(reservations, facts)
+        if refused is not None:
+            limited = denied(call, facts, refused, tool, draft)
+            return replace(limited, verdicts=judged.verdicts, overruled=judged.matched)
+        settled["reservations"] = reservations
     settled["exposes"] = _exposes(tool)
     settled["expires_at_ms"] = facts.now_ms + facts.ttl_ms
     if call.dry_run:
         return _decision(call, facts, tool, draft, **settled)
     token = draft.lease_token
-    operation = facts.operation
-    reserved = operation is not None and operation.state is OperationState.RESERVED
-    if operation is not None and reserved and not has_lapsed(operation, facts):
-        # The same call again: its first decision and its first lease, not a second permission.
-        token = keyed_digest(facts.secret, "lease", facts.caller.tenant, operation.decision_id)
-        settled["decision_id"] = operation.decision_id
-        settled["expires_at_ms"] = operation.expires_at_ms
+    if first is not None:
+        token = keyed_digest(facts.secret, "lease", facts.caller.tenant, first.decision_id)
+        settled["decision_id"] = first.decision_id
+        settled["expires_at_ms"] = first.expires_at_ms
         settled["repeated"] = True
     settled["idempotency_key"] = draft.idempotency_key
     settled["lease"] = Lease(token=token, expires_at_ms=settled["expires_at_ms"])
     return _decision(call, facts, tool, draft, **settled)
+
+
+def _first_allow(facts: Facts) -> OperationRecord | None:
+    """The same call, allowed before: it gets that decision and its lease again, and no second permission.
+
+    What it takes of the limits it took then.
+    """
+    operation = facts.operation
+    if operation is None or operation.state is not OperationState.RESERVED or has_lapsed(operation, facts):
+        return None
+    return operation
 
 
 def _exposes(tool: Tool) -> frozenset[str]:
@@ -69,6 +94,7 @@ def denied(
         message=refusal.message,
         next=refusal.next,
         retry_unchanged=refusal.retry_unchanged,
+        retry_after_ms=refusal.retry_after_ms,
         errors=refusal.errors,
         internal=refusal.internal,
     )

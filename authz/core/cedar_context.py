@@ -113,7 +113,8 @@ def context_values(
         names = reads["arguments"] if reads is not None else None
         values["arguments"] = arguments.only(names).encode(facts.arguments)
     for name in FIELDS if reads is None else reads:
-        if name == "arguments":
+        # What no schema has can only stand where no evaluation gets to, so nothing is told of it.
+        if name not in FIELDS:
             continue
         value = _PRODUCERS[name](facts, access)
         chosen = reads[name] if reads is not None else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from authz.core.answer import denied, reserve
 from authz.core.claims import BelievedClaims, check_claims
-from authz.core.facts import Facts
+from authz.core.facts import Draft, Facts, Judgement
 from authz.core.judge import check_capability, evaluate_policy, match_approval
 from authz.core.operation import check_operation, draft_of
 from authz.core.provenance import ArgumentProvenance, check_provenance
@@ -33,6 +33,10 @@ class Outcome:
     provenance: ArgumentProvenance | None = None
     believed: BelievedClaims | None = None
     capability: CapabilityFacts = NO_CAPABILITY
+    draft: Draft | None = None
+    """What stages 4 and 5 came to."""
+    judged: Judgement | None = None
+    """What rules alone said (stage 7), before an approval or a limit: for the explanation."""
 
 
 def decide(call: Call, facts: Facts) -> Outcome:
@@ -70,25 +74,38 @@ def decide(call: Call, facts: Facts) -> Outcome:
     conflict = check_operation(call, facts, draft)
     if conflict is not None:
         return Outcome(
-            decision=denied(call, facts, conflict, tool, draft), provenance=provenance, believed=believed
+            decision=denied(call, facts, conflict, tool, draft),
+            provenance=provenance,
+            believed=believed,
+            draft=draft,
         )
 
     # 6. Check the capability: its absence is a fact that policies see.
     capability = check_capability(call)
     if isinstance(capability, Refusal):
         return Outcome(
-            decision=denied(call, facts, capability, tool, draft), provenance=provenance, believed=believed
+            decision=denied(call, facts, capability, tool, draft),
+            provenance=provenance,
+            believed=believed,
+            draft=draft,
         )
 
     # 7. Evaluate policy for each access and each agent of the chain, and take the meet.
     judged = evaluate_policy(call, facts, tool, canonical, believed, provenance, capability)
 
     # 8. Match an approval where a rule asks.
-    judged = match_approval(call, facts, draft, judged)
+    answered = match_approval(call, facts, draft, judged)
 
     # 9. Reserve, only if the answer would be allow; a repeat gets its first decision back.
-    decision = reserve(call, facts, tool, draft, judged)
-    return Outcome(decision=decision, provenance=provenance, believed=believed, capability=capability)
+    decision = reserve(call, facts, tool, draft, answered, capability)
+    return Outcome(
+        decision=decision,
+        provenance=provenance,
+        believed=believed,
+        capability=capability,
+        draft=draft,
+        judged=judged,
+    )
 
 
 def find_tool(call: Call, facts: Facts) -> Tool | Refusal:

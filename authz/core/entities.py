@@ -1,11 +1,11 @@
 """The bundle's people, groups and agents, and the slice of them that one evaluation needs.
 
-The slice is closed over parents, the user behind the agent, and the literals that conditions look
-into (spec section 6: leaving one out could turn a forbid into nothing).
+The slice is closed over parents, attribute values (the user behind an agent), and the literals that
+conditions look into (spec section 6: leaving one out could turn a forbid into nothing).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,8 +19,6 @@ NO_USER: Final = ""
 CACHED_PRINCIPALS: Final = 1024
 
 Uid = tuple[str, str]
-PreparedEntities = Any
-"""Entities as the engine has parsed them; opaque to everyone else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +31,47 @@ class PersonOrGroup:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
+class PreparedEntities:
+    """An agent and the user behind it, with everything that is in the bundle around them.
+
+    Compared by identity: the engine keeps what it has parsed of one.
+    """
+
+    __slots__ = ("_agent", "_directory", "_user", "names")
+
+    def __init__(self, directory: "EntityDirectory", agent: str, user: str) -> None:
+        self._directory = directory
+        self._agent = agent
+        self._user = user
+        self.names: frozenset[Uid] = frozenset({("Agent", agent), *directory.groups(("Agent", agent))})
+        """What `principal in` holds for: the agent itself and all of its groups."""
+
+    @property
+    def agent(self) -> Uid:
+        """The principal."""
+        return ("Agent", self._agent)
+
+    def documents(self, literals: Iterable[Uid]) -> Mapping[Uid, bytes]:
+        """What conditions over the principal and these literals can look into, as Cedar JSON."""
+        return self._directory.load(self._agent, self._user, literals)
+
+
 class EntityDirectory:
     """Looks up the entities of a bundle. The cache holds what the bundle alone decides."""
 
-    def __init__(
-        self,
-        members: Iterable[PersonOrGroup],
-        literals: Iterable[Uid],
-        prepare: Callable[[str], PreparedEntities],
-        tools: Mapping[str, bytes],
-    ) -> None:
-        """`prepare` parses Cedar JSON once, for use in many evaluations. `tools` are `Tool` entities."""
+    def __init__(self, members: Iterable[PersonOrGroup], tools: Mapping[str, bytes]) -> None:
+        """`tools` are `Tool` entities as Cedar JSON, by qualified name."""
         self._members = {member.uid: member for member in members}
-        self._literals = sorted(literals)
-        self._prepare = prepare
         self._tools = tools
         self._cache: OrderedDict[tuple[str, str], PreparedEntities] = OrderedDict()
+
+    def with_groups(self, groups: Mapping[Uid, tuple[str, ...]]) -> "EntityDirectory":
+        """The same directory, in which these agents and users are in these groups instead."""
+        changed = dict(self._members)
+        for uid, parents in groups.items():
+            tags = changed[uid].tags if uid in changed else {}
+            changed[uid] = PersonOrGroup(uid=uid, parents=parents, tags=tags)
+        return EntityDirectory(changed.values(), self._tools)
 
     def principal(self, agent: str, user: str | None) -> PreparedEntities:
         """Everything besides the resources that an evaluation for this agent and user could look into."""
@@ -57,19 +80,24 @@ class EntityDirectory:
         if found is not None:
             self._cache.move_to_end(key)
         else:
-            found = self._prepare(join_documents(self._load(*key)))
-            self._cache[key] = found
+            found = self._cache[key] = PreparedEntities(self, *key)
             if len(self._cache) > CACHED_PRINCIPALS:
                 self._cache.popitem(last=False)
         return found
 
-    def _load(self, agent: str, user: str) -> Mapping[Uid, bytes]:
+    def forget(self) -> None:
+        """Drop what was prepared, once the bundle decides no more: all of it refers back to this directory."""
+        self._cache.clear()
+
+    def load(self, agent: str, user: str, literals: Iterable[Uid]) -> Mapping[Uid, bytes]:
+        """An agent, its user and these literals, closed over what they lead to, as Cedar JSON."""
         loaded: dict[Uid, bytes] = {}
-        pending: list[Uid] = [("User", user)]
-        self._add_agent(loaded, agent, user)
-        for uid in self._literals:
-            if uid[0] == "Agent" and uid[1] != agent:
-                self._add_agent(loaded, uid[1], NO_USER)
+        pending: list[Uid] = []
+        self._add_agent(loaded, pending, agent, user)
+        for uid in sorted(literals):
+            if uid[0] == "Agent":
+                if uid[1] != agent:
+                    self._add_agent(loaded, pending, uid[1], NO_USER)
             elif uid[0] in ("User", "Group"):
                 pending.append(uid)
             elif uid[0] == "Tool" and uid[1] in self._tools:
@@ -81,25 +109,31 @@ class EntityDirectory:
             if uid in loaded:
                 continue
             member = self._members.get(uid, PersonOrGroup(uid=uid))
-            loaded[uid] = _document(uid, {}, self._groups(member), member.tags)
+            loaded[uid] = _document(uid, {}, self.groups(uid), member.tags)
         return loaded
 
-    def _groups(self, member: PersonOrGroup) -> list[Uid]:
-        """Every group that the member is in, directly or through other groups."""
+    def groups(self, uid: Uid) -> list[Uid]:
+        """Every group that an agent, a user or a group is in, directly or through other groups."""
+        member = self._members.get(uid)
+        if member is None:
+            return []
         found: dict[str, None] = {}
         pending = list(member.parents)
         while pending:
             group = pending.pop()
             if group not in found:
                 found[group] = None
-                pending += self._members.get(("Group", group), PersonOrGroup(uid=("Group", group))).parents
+                above = self._members.get(("Group", group))
+                pending += above.parents if above is not None else ()
         return [("Group", group) for group in sorted(found)]
 
-    def _add_agent(self, loaded: dict[Uid, bytes], agent: str, user: str) -> None:
+    def _add_agent(self, loaded: dict[Uid, bytes], pending: list[Uid], agent: str, user: str) -> None:
+        """An agent; the user that its attribute leads to is then to be loaded too."""
         uid = ("Agent", agent)
         member = self._members.get(uid, PersonOrGroup(uid=uid))
         attributes = {"on_behalf_of": {"__entity": {"type": "User", "id": user}}}
-        loaded[uid] = _document(uid, attributes, self._groups(member), member.tags)
+        loaded[uid] = _document(uid, attributes, self.groups(uid), member.tags)
+        pending.append(("User", user))
 
 
 def _literal_chain(uid: Uid) -> Mapping[Uid, bytes]:

@@ -7,6 +7,7 @@ from authz.core.tools import CanonicalCall
 from authz.model.approval import ApprovalGrant
 from authz.model.caller import Caller
 from authz.model.decision import AccessVerdict, Code, Effect, RuleMatch, Stage
+from authz.model.limit import Reached
 from authz.model.operation import OperationRecord
 from authz.model.resource import Authority
 
@@ -28,6 +29,8 @@ class Facts:
     """Key of idempotency keys and lease tokens."""
     ttl_ms: int
     """How long an allow, and the lease that comes with it, lasts."""
+    reached: tuple[Reached, ...] = ()
+    """Counters of limits that a commit of this call has just found full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,10 @@ def check_event(event: Event) -> None:
         event.tool,
         event.effect,
     )
-    "\n".join((*texts, *event.rules)).encode("utf-8")
+    joined = "\n".join((*texts, *event.rules))
+    joined.encode("utf-8")
+    if "\0" in joined:
+        raise ValueError("what an event is found by must not hold a NUL character")
 
 
 def frame_record(event: Event, *, writer: str, sequence: int, previous: str, recorded_at_ms: int) -> str:

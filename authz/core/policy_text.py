@@ -56,7 +56,14 @@ class PolicyText:
 
     line: int
     """The line of its first token, counted from 1."""
+    start: int
+    """Where in the file it begins, in characters."""
     text: str
+
+    @property
+    def end(self) -> int:
+        """Where in the file it ends."""
+        return self.start + len(self.text)
 
 
 def hidden_characters(text: str) -> list[tuple[int, str]]:
@@ -139,19 +146,18 @@ def split_policies(text: str) -> list[PolicyText]:
     """The policies of a rule file, in order. Text after the last semicolon comes as a last piece."""
     pieces: list[PolicyText] = []
     start: int | None = None
+    line, counted = 1, 0
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind in ("comment", "blank"):
             continue
         if start is None:
             start = token.start()
+            line += text.count("\n", counted, start)
+            counted = start
         if kind == "end":
-            pieces.append(_piece(text, start, token.end()))
+            pieces.append(PolicyText(line=line, start=start, text=text[start : token.end()]))
             start = None
     if start is not None:
-        pieces.append(_piece(text, start, len(text)))
+        pieces.append(PolicyText(line=line, start=start, text=text[start:]))
     return pieces
-
-
-def _piece(text: str, start: int, end: int) -> PolicyText:
-    return PolicyText(line=text.count("\n", 0, start) + 1, text=text[start:end])

@@ -1,8 +1,8 @@
 """Where argument values came from, as far as it is believed, told to policies by role (spec section 5)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from authz.core.pointer import WILDCARD, Tokens, leaves, matches, parse_pointer
 from authz.model.call import Call, ProvenanceClaim
@@ -73,29 +73,14 @@ def check_provenance(
     sources: dict[str, set[str]] = {}
     secret_leaves: set[Tokens] = set()
     unknown: set[str] = set()
-    secret_places = {place for place, claim in call.provenance.items() if claim.is_secret}
-    above_secrets = {place[:length] for place in secret_places for length in range(len(place))}
-    # A call without any argument has no value that could come from anywhere.
-    for tokens, _ in leaves(arguments) if arguments else ():
-        role = roles.role_of(tokens)
-        claim = _nearest_claim(call.provenance, tokens)
-        believed = claim is not None and claim.source in SOURCES and claim.source in profile.sources
-        if claim is None and not _sent(call.arguments, tokens):
-            claim, believed = _FROM_DEFAULT, True
-        source = claim.source if claim is not None and believed else MISSING_SOURCE
-        if claim is not None and not believed:
-            unknown.add(claim.source)
+    judged = judge_leaves(call, arguments, roles, profile, exposed, returns_of)
+    for tokens, role, source, not_believed, untrusted_because, is_secret in judged:
         sources.setdefault(role, set()).add(source)
-        returned = _returned(claim, returns_of) if claim is not None else None
-        if not believed or claim is None or _trust(claim, call, exposed, returned) is Trust.UNTRUSTED:
+        if not_believed is not None:
+            unknown.add(not_believed)
+        if untrusted_because:
             untrusted.add(role)
-        # Secrecy is taken from every claim at, above or below the leaf, believed or not: it can only make
-        # the call stricter.
-        claimed_secret = bool(secret_places) and (
-            tokens in above_secrets or any(tokens[:n] in secret_places for n in range(len(tokens) + 1))
-        )
-        claimed_secret = claimed_secret or (returned is not None and SECRET in returned.labels)
-        if claimed_secret or role == Role.CREDENTIAL:
+        if is_secret:
             secret.add(role)
             secret_leaves.add(tokens)
     return ArgumentProvenance(
@@ -105,6 +90,59 @@ def check_provenance(
         secret_leaves=frozenset(secret_leaves),
         unknown_sources=frozenset(unknown),
     )
+
+
+class LeafProvenance(NamedTuple):
+    """One leaf of the canonical arguments, judged. Made for every leaf of every call, so a tuple."""
+
+    tokens: Tokens
+    role: str
+    source: str
+    """What it is taken to be: the declared source where that is believed."""
+    not_believed: str | None
+    """A declared source that this caller may not declare, or that is none."""
+    untrusted_because: str
+    """Why the value is untrusted; empty for a trusted one."""
+    secret: bool
+
+
+def judge_leaves(
+    call: Call,
+    arguments: Mapping[str, Any],
+    roles: RoleTable,
+    profile: Profile,
+    exposed: frozenset[str],
+    returns_of: Callable[[str], ReturnSpec | None] = lambda _: None,
+) -> Iterator[LeafProvenance]:
+    """Judge leaf by leaf: what `check_provenance` sums up by role."""
+    secret_places = {place for place, claim in call.provenance.items() if claim.is_secret}
+    above_secrets = {place[:length] for place in secret_places for length in range(len(place))}
+    # A call without any argument has no value that could come from anywhere.
+    for tokens, _ in leaves(arguments) if arguments else ():
+        role = roles.role_of(tokens)
+        claim = _nearest_claim(call.provenance, tokens)
+        believed = claim is not None and claim.source in SOURCES and claim.source in profile.sources
+        if claim is None and not _sent(call.arguments, tokens):
+            claim, believed = _FROM_DEFAULT, True
+        returned = _returned(claim, returns_of) if claim is not None else None
+        if claim is None:
+            because = "nothing is said about where it came from"
+        elif not believed:
+            because = "this credential may not declare that source, or it is none"
+        else:
+            because = _untrusted_because(claim, call, exposed, returned)
+        # Secrecy is taken from every claim at, above or below the leaf, believed or not: it can only make
+        # the call stricter.
+        claimed_secret = bool(secret_places) and (
+            tokens in above_secrets or any(tokens[:n] in secret_places for n in range(len(tokens) + 1))
+        )
+        claimed_secret = claimed_secret or (returned is not None and SECRET in returned.labels)
+        source = claim.source if claim is not None and believed else MISSING_SOURCE
+        not_believed = claim.source if claim is not None and not believed else None
+        # By position: for every leaf of every call.
+        yield LeafProvenance(
+            tokens, role, source, not_believed, because, claimed_secret or role == Role.CREDENTIAL
+        )
 
 
 _FROM_DEFAULT: Final = ProvenanceClaim(source=DEFAULT_SOURCE)
@@ -166,16 +204,23 @@ def _meet(pattern: Tokens, place: Tokens) -> bool:
     )
 
 
-def _trust(claim: ProvenanceClaim, call: Call, exposed: frozenset[str], returned: ReturnSpec | None) -> Trust:
+def _untrusted_because(
+    claim: ProvenanceClaim, call: Call, exposed: frozenset[str], returned: ReturnSpec | None
+) -> str:
+    """Why a value of a believed source is untrusted; empty when it is trusted."""
     if claim.trust is Trust.UNTRUSTED:
-        return Trust.UNTRUSTED
+        return "the caller says that it is untrusted"
     if claim.source in TRUSTED_SOURCES:
-        return Trust.TRUSTED
+        return ""
     # Results are untrusted, unless a reviewer found this field to be the platform's own word.
     if claim.source == RESULT and returned is not None:
-        return returned.trust
+        return "" if returned.trust is Trust.TRUSTED else "the descriptor does not vouch for that result"
     # What a model composed is worth the least trusted thing that its session had read; a session
     # that is not named cannot be remembered, so it may have read anything.
-    if claim.source == "model" and call.subject.session is not None and UNTRUSTED not in exposed:
-        return Trust.TRUSTED
-    return Trust.UNTRUSTED
+    if claim.source != "model":
+        return f"the source `{claim.source}` is untrusted"
+    if call.subject.session is None:
+        return "a model composed it, in a session that is not named and may have read anything"
+    return (
+        "a model composed it after its session had read something untrusted" if UNTRUSTED in exposed else ""
+    )

@@ -13,13 +13,23 @@ from authz.model.approval import AskTerms
 from authz.model.call import Call
 from authz.model.caller import Caller
 from authz.model.decision import Access, AccessVerdict, RuleMatch
+from authz.model.limit import Reservation
 from authz.model.record import Event, EventType
 
 
 def decision_event(
-    call: Call, outcome: Outcome, caller: Caller, ruleset: Ruleset, redactor: Redactor, now_ms: int
+    call: Call,
+    outcome: Outcome,
+    caller: Caller,
+    ruleset: Ruleset,
+    redactor: Redactor,
+    now_ms: int,
+    exposed: frozenset[str] = frozenset(),
 ) -> Event:
-    """The one record of this decision. The outcome recorded is the outcome answered."""
+    """The one record of this decision. The outcome recorded is the outcome answered.
+
+    `exposed` are the labels that the session had been exposed to before.
+    """
     decision = outcome.decision
     body: dict[str, Any] = {
         "decision_id": decision.decision_id,
@@ -46,6 +56,7 @@ def decision_event(
         "accesses": _accesses(outcome, redactor),
         "provenance": _provenance(call, outcome, redactor),
         "claims": _claims(call, outcome, redactor),
+        "exposed": sorted(exposed),
         "capability": {"presented": bool(call.capability), "holder": outcome.capability.holder},
         "fingerprint": _unguessable(decision.fingerprint, call, outcome, redactor),
         "request_digest": _unguessable(decision.request_digest, call, outcome, redactor),
@@ -58,6 +69,11 @@ def decision_event(
         "versions": {name: redactor.text(version) for name, version in call.versions.items()},
         "told_at": call.occurred_at,
     }
+    if decision.reservations:
+        # A dry run is told from a reservation by its own member.
+        body["limits"] = [_reservation(taken) for taken in decision.reservations]
+    if decision.retry_after_ms is not None:
+        body["retry_after_ms"] = decision.retry_after_ms
     if decision.message:
         body["message"] = redactor.text(decision.message)
     if decision.errors:
@@ -80,16 +96,6 @@ def decision_event(
         effect=decision.effect.value,
         rules=tuple(rule.rule for rule in decision.matched),
     )
-
-
-def bundle_event(*, tenant: str, ruleset: Ruleset, now_ms: int) -> Event:
-    """The record that a bundle now decides: which rules and tools it has, by its content digest."""
-    body = {
-        "policy_version": ruleset.version,
-        "rules": len(ruleset.engine.policies),
-        "tools": len(ruleset.tools),
-    }
-    return Event(type=EventType.BUNDLE_LOADED, tenant=tenant, occurred_at_ms=now_ms, body=orjson.dumps(body))
 
 
 def refusal_event(
@@ -141,6 +147,17 @@ def _rule(rule: RuleMatch) -> dict[str, Any]:
         "line": rule.line,
         "reason": rule.reason,
         **(_terms(rule.terms) if rule.terms is not None else {}),
+    }
+
+
+def _reservation(taken: Reservation) -> dict[str, Any]:
+    return {
+        "limit": taken.limit,
+        "per": dict(taken.partition),
+        "amount": taken.amount,
+        "cap": taken.cap,
+        "window_ms": taken.window_ms,
+        "counter": taken.key,
     }
 
 

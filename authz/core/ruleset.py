@@ -11,6 +11,7 @@ from authz.core.entities import EntityDirectory
 from authz.core.policy import PolicyEngine
 from authz.core.provenance import SECRET, UNTRUSTED, RoleTable
 from authz.model.caller import Profile
+from authz.model.limit import Limit
 from authz.model.tool import Descriptor, ReturnSpec, Server, Trust
 
 
@@ -41,6 +42,9 @@ class Ruleset:
     schema_text: str
     every_label: frozenset[str]
     """What a session may have been exposed to when nobody says which session it is."""
+    limits: tuple[Limit, ...] = ()
+    limits_by_tool: Mapping[tuple[str, str], tuple[Limit, ...]] = field(default_factory=dict)
+    """The limits that a call of each tool can fall under; tools without any are left out."""
     visibility: dict[tuple[str, str, str], str | None] = field(default_factory=dict, repr=False)
     """Cache of `authz.core.visibility`: a function of the ruleset and its key, so never stale."""
 

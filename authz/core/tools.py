@@ -34,19 +34,30 @@ def derive_authority(
     `in_sandbox`: the resource lies in a sandbox that the caller may declare. `disbelieved`: the
     caller made a claim about itself that it may not make, which puts changes at A3.
     """
+    return authority_because(descriptor, spec, in_sandbox=in_sandbox, disbelieved=disbelieved)[0]
+
+
+def authority_because(
+    descriptor: Descriptor, spec: AccessSpec, *, in_sandbox: bool, disbelieved: bool
+) -> tuple[Authority, str]:
+    """`derive_authority`, and which fact of the descriptor or of the call it came from."""
     if spec.verb in ALWAYS_A3:
-        derived = Authority.A3
+        derived, why = Authority.A3, f"`{spec.verb}` is always A3"
     elif spec.verb in READING:
-        derived = Authority.A0
+        derived, why = Authority.A0, f"`{spec.verb}` changes nothing"
     elif disbelieved:
-        derived = Authority.A3
+        derived, why = Authority.A3, "the caller claims something that its credential may not claim"
     elif in_sandbox and not descriptor.leaves_sandbox:
-        derived = Authority.A1
+        derived, why = Authority.A1, "it lies in the believed sandbox, and effects of the tool stay there"
     elif descriptor.is_undoable:
-        derived = Authority.A2
+        derived, why = Authority.A2, "a reviewer found a way back: an undo or a compensator"
+    elif in_sandbox:
+        derived, why = Authority.A3, "effects of the tool can leave the sandbox, and there is no way back"
     else:
-        derived = Authority.A3
-    return max(derived, spec.raised_authority)
+        derived, why = Authority.A3, "it lies in no believed sandbox, and there is no reviewed way back"
+    if spec.raised_authority > derived:
+        return spec.raised_authority, f"raised by a reviewer from {derived.name}"
+    return derived, why
 
 
 def possible_levels(descriptor: Descriptor, spec: AccessSpec) -> frozenset[Authority]:
@@ -193,12 +204,14 @@ def _accesses(
     # Changes stay in the sandbox only when every form of the path lies there.
     in_sandbox = all(_in_sandbox(form, believed.sandbox_root) for form, _ in forms)
     disbelieved = bool(believed.disbelieved)
+    authority, because = authority_because(descriptor, spec, in_sandbox=in_sandbox, disbelieved=disbelieved)
     for form, identity in forms:
         yield Access(
             verb=spec.verb,
             resource=form,
             scope=_scope(spec, arguments),
-            authority=derive_authority(descriptor, spec, in_sandbox=in_sandbox, disbelieved=disbelieved),
+            authority=authority,
+            authority_because=because,
             argument=pointer,
             role=roles.role_of(found.tokens) if found.tokens is not None else "",
             resolved=claim is not None and believed.resolved,

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from authz.model.approval import AskTerms
+from authz.model.limit import Reservation
 from authz.model.resource import Authority, Resource, Scope, Verb
 from authz.model.tool import SideEffect
 
@@ -59,6 +60,9 @@ class Code(StrEnum):
     APPROVAL_REQUIRED = "approval.required"
     APPROVAL_REQUESTED = "approval.requested"
     APPROVAL_GRANTED = "approval.granted"
+    LIMIT_RATE = "limit.rate"
+    LIMIT_CONCURRENCY = "limit.concurrency"
+    LIMIT_COST = "limit.cost"
 
 
 class Next(StrEnum):
@@ -73,11 +77,15 @@ class Next(StrEnum):
 
 
 class RuleKind(StrEnum):
-    """What a rule does when it matches. `ask` is a forbid tagged `@requires("approval")`."""
+    """What a rule does when it matches. `ask` is a forbid tagged `@requires("approval")`.
+
+    `limit` is an entry of `limits.yaml` that has been reached.
+    """
 
     PERMIT = "permit"
     FORBID = "forbid"
     ASK = "ask"
+    LIMIT = "limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +126,8 @@ class Access:
     """True when the executor's file system confirmed where the resource really lies."""
     identity: tuple[int, int] | None = None
     """(device, inode) of the `resolved` claim."""
+    authority_because: str = field(default="", compare=False)
+    """For explanations: which fact the authority came from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +151,8 @@ class Refusal:
     message: str
     next: tuple[Next, ...] = (Next.STOP,)
     retry_unchanged: bool = False
+    retry_after_ms: int | None = None
+    """When an unchanged retry can help, if that is known."""
     matched: tuple[RuleMatch, ...] = ()
     errors: tuple[ArgumentError, ...] = ()
     internal: str = ""
@@ -170,6 +182,8 @@ class Decision:
     message: str = ""
     next: tuple[Next, ...] = ()
     retry_unchanged: bool = False
+    retry_after_ms: int | None = None
+    """From the decision on: when an unchanged retry can help, if that is known."""
     errors: tuple[ArgumentError, ...] = ()
     internal: str = ""
     authority: Authority | None = None
@@ -187,3 +201,5 @@ class Decision:
     """An unchanged repeat of a call that was allowed: the first decision, not a second permission."""
     exposes: frozenset[str] = field(default_factory=frozenset)
     """Labels that the session is exposed to once the call has run."""
+    reservations: tuple[Reservation, ...] = ()
+    """What an allow takes of the bundle's limits, or would take if it were no dry run."""

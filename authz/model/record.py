@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from authz.model.limit import LimitReached
+
 
 class EventType(StrEnum):
     """What a record says happened."""
@@ -13,6 +15,10 @@ class EventType(StrEnum):
     """A known caller's request was refused before a decision (stages 0 and 1)."""
     BUNDLE_LOADED = "bundle.loaded"
     """From here on a tenant's calls are decided by this bundle."""
+    BUNDLE_REJECTED = "bundle.rejected"
+    """The files of a bundle were refused: the one in force stays."""
+    EXPLANATION_MADE = "explanation.made"
+    """Somebody was told why a call is decided as it is, rules that nearly matched included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,10 @@ class Conflict:
     """The operation moved between the decision and its commit: nothing was written."""
 
     key: str
+
+
+CommitOutcome = Committed | Conflict | LimitReached
+"""What a store answers to a unit. After anything but `Committed`, nothing of the unit was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,6 +137,8 @@ class Descriptor:
     cost: Cost | None
     digest: str
     """The descriptor digest: `sha256:…` of the RFC 8785 form of the reviewed descriptor."""
+    reviewed: bool = True
+    """False for a draft: every access of it is at A3, and nothing that it says of itself is believed."""
 
     @property
     def is_undoable(self) -> bool:

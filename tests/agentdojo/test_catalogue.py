@@ -8,10 +8,16 @@ from pydantic import BaseModel
 from authz.bundle.load import load_bundle
 from authz.bundle.self_protection import Protected
 from authz.core.ruleset import Ruleset
-from tests.agentdojo.catalogue import advertised_digests, advertised_entries, load_suite
+from tests.agentdojo.catalogue import SUITES, advertised_digests, advertised_entries, load_suite
 from tests.agentdojo.ground_truth import BUNDLE
 
-SIZES = {"workspace": 24, "banking": 11}
+SIZES = {"workspace": 24, "banking": 11, "slack": 11, "travel": 28}
+
+
+def test_all_suites_are_there() -> None:
+    assert SIZES.keys() == set(SUITES)
+    # Calendar and mail are the same tools in two suites.
+    assert len({entry["name"] for suite in SUITES for entry in advertised_entries(suite)}) == 69
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from tests.agentdojo.replay import SUBJECT, Catalogue, request_of
 
 NOT_AN_ADDRESS = "nobody at example.com"
 NOT_AN_ID = "\x01"
+# No rule of this bundle could ever allow a host, so these are as if they were not there.
+HIDDEN = frozenset({("slack", "get_webpage"), ("slack", "post_webpage")})
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +27,12 @@ pytestmark = pytest.mark.slow
 def ruleset() -> Ruleset:
     """The bundle as the service has it."""
     return load_bundle(BUNDLE, Protected())
+
+
+@pytest.fixture(scope="module")
+def seen_calls(calls: list[TrueCall]) -> list[TrueCall]:
+    """The calls of the tools that this bundle shows."""
+    return [call for call in calls if (call.suite, call.tool) not in HIDDEN]
 
 
 def corruptions(call: TrueCall, ruleset: Ruleset) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -46,10 +54,10 @@ def corruptions(call: TrueCall, ruleset: Ruleset) -> Iterator[tuple[str, dict[st
 
 
 def test_a_corrupted_argument_is_refused_where_it_stands(
-    client: httpx.Client, calls: list[TrueCall], catalogue: Catalogue, ruleset: Ruleset
+    client: httpx.Client, seen_calls: list[TrueCall], catalogue: Catalogue, ruleset: Ruleset
 ) -> None:
     stages = set()
-    for call in calls:
+    for call in seen_calls:
         for number, (stage, arguments, pointer) in enumerate(corruptions(call, ruleset)):
             body = request_of(call, catalogue) | {"arguments": arguments}
             body["context"] = {**body["context"], "trace_id": f"corrupted/{call.trace}/{number}"}
@@ -65,7 +73,7 @@ def test_a_corrupted_argument_is_refused_where_it_stands(
 
 
 def test_a_tool_that_changed_is_refused(
-    client: httpx.Client, calls: list[TrueCall], catalogue: Catalogue
+    client: httpx.Client, seen_calls: list[TrueCall], catalogue: Catalogue
 ) -> None:
     changed = {
         (suite, entry["name"]): advertised_digest(
@@ -74,7 +82,7 @@ def test_a_tool_that_changed_is_refused(
         for suite in SUITES
         for entry in advertised_entries(suite)
     }
-    for call in calls:
+    for call in seen_calls:
         body = request_of(call, catalogue)
         body["tool"]["advertised_digest"] = changed[call.suite, call.tool]
         answer = _ask(client, body)
@@ -82,9 +90,9 @@ def test_a_tool_that_changed_is_refused(
 
 
 def test_no_call_goes_without_its_digest(
-    client: httpx.Client, calls: list[TrueCall], catalogue: Catalogue
+    client: httpx.Client, seen_calls: list[TrueCall], catalogue: Catalogue
 ) -> None:
-    for call in calls:
+    for call in seen_calls:
         body = request_of(call, catalogue)
         del body["tool"]["advertised_digest"]
         answer = _ask(client, body)
@@ -114,11 +122,20 @@ def test_the_catalogue_is_visible_unchanged(client: httpx.Client) -> None:
     advertised = {suite: advertised_entries(suite) for suite in SUITES}
     servers = _visible(client, advertised)
     for suite, shown in zip(SUITES, servers, strict=True):
+        expected = [entry for entry in advertised[suite] if (suite, entry["name"]) not in HIDDEN]
         assert shown["server"] == suite
-        assert shown["tools"] == advertised[suite]
-        assert shown["advertised_digests"] == {
-            entry["name"]: advertised_digest(entry) for entry in advertised[suite]
-        }
+        assert shown["tools"] == expected
+        assert shown["advertised_digests"] == {entry["name"]: advertised_digest(entry) for entry in expected}
+
+
+def test_what_is_hidden_cannot_be_called(
+    client: httpx.Client, calls: list[TrueCall], catalogue: Catalogue
+) -> None:
+    hidden = [call for call in calls if (call.suite, call.tool) in HIDDEN]
+    assert {(call.suite, call.tool) for call in hidden} == HIDDEN
+    for call in hidden:
+        answer = _ask(client, request_of(call, catalogue))
+        assert (answer["effect"], answer["stage"], answer["code"]) == ("deny", "tool", "tool.unknown")
 
 
 def test_an_entry_that_changed_is_not_visible(client: httpx.Client) -> None:
@@ -126,7 +143,9 @@ def test_an_entry_that_changed_is_not_visible(client: httpx.Client) -> None:
     for entries in advertised.values():
         entries[0] = {**entries[0], "description": "Something else."}
     for suite, shown in zip(SUITES, _visible(client, advertised), strict=True):
-        assert shown["tools"] == advertised[suite][1:]
+        assert shown["tools"] == [
+            entry for entry in advertised[suite][1:] if (suite, entry["name"]) not in HIDDEN
+        ]
 
 
 def _visible(client: httpx.Client, advertised: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

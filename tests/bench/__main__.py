@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.bench.bundle import write_bundle
+from tests.bench.check import measure_check
 from tests.bench.core import measure_core
 from tests.bench.http import CONNECTIONS, Plan, measure_http
 from tests.bench.ledger import measure_commits
+from tests.bench.loading import measure_loading
 from tests.bench.machine import machine_facts
+from tests.bench.reload import measure_reload
 from tests.bench.report import table
 from tests.bench.server import Cores
+from tests.bench.stores import measure_stores
 
-RULES: Final = (10, 100)
+RULES: Final = (10, 100, 1000, 10_000)
+COMPARED: Final = 100
+"""The number of rules that the cost at all others is a multiple of."""
 FULL: Final = Plan(runs=5, requests=4000, warm_up=1000)
 QUICK: Final = Plan(runs=3, requests=1000, warm_up=500)
 
@@ -53,13 +59,26 @@ def _measure(folder: Path, cores: Cores, plan: Plan) -> dict[str, Any]:
         str(rules): _rounded(measure_core(bundle, runs=plan.runs, calls=plan.requests // 2))
         for rules, bundle in bundles.items()
     }
+    base = core[str(COMPARED)]["decide.spread"]
+    growth = {rules: round(found["decide.spread"] / base, 2) for rules, found in core.items()}
+    index = {str(rules): measure_loading(bundle) for rules, bundle in bundles.items()}
     commit = {
         str(tasks): _rounded(
-            measure_commits(bundles[RULES[-1]], folder, tasks=tasks, runs=plan.runs, rows=plan.requests)
+            measure_commits(bundles[COMPARED], folder, tasks=tasks, runs=plan.runs, rows=plan.requests)
         )
         for tasks in CONNECTIONS
     }
-    return {"http": http, "core": core, "commit": commit}
+    check = measure_check(folder / "check", runs=plan.runs)
+    return {
+        "http": http,
+        "core": core,
+        "growth": growth,
+        "index": index,
+        "commit": commit,
+        "reload": measure_reload(folder, cores),
+        "stores": measure_stores(folder, cores),
+        "check": check,
+    }
 
 
 def _rounded(found: dict[str, float]) -> dict[str, float]:

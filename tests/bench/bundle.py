@@ -2,7 +2,9 @@
 
 Of each ten rules four apply to the benchmarked action by their action scope (one permit, one permit by
 group, one forbid over every action, one that asks for a person) and six are about other actions. So the
-share of rules that an index by action can leave out is the same at 10 rules as at 100.
+share of rules that an index by action can leave out is the same at 10 rules as at 10,000. They are spread
+over as many folders, sites and offices as there are blocks of ten, and over twelve teams; what is said of
+everything is one rule in all, as in a bundle that people maintain.
 """
 
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import Final
 
 RULES_PER_BLOCK: Final = 10
 GROUPS: Final = 12
+PEOPLE: Final = 48
+"""Agents, each with its user."""
 
 _MANIFEST: Final = """\
 format: 1
@@ -145,7 +149,11 @@ when {{ context.sandboxed && action in Action::"A1" }};
 _TEAM_PERMIT: Final = """\
 @id("team-{n}")
 @reason("A team's agents work on its own services.")
-permit (principal, action in [Action::"write", Action::"read"], resource in Directory::"/srv/team-{n}")
+permit (
+  principal in Group::"team-{group}",
+  action in [Action::"write", Action::"read"],
+  resource in Directory::"/srv/team-{n}"
+)
 when {{ principal.on_behalf_of in Group::"team-{group}" && !context.untrusted.contains("target") }};
 """
 
@@ -154,6 +162,14 @@ _SECRET_FORBID: Final = """\
 @reason("Keys and credentials stay where they are.")
 forbid (principal, action, resource)
 when {{ resource is File && resource in Directory::"/home/agent/.vault-{n}" }};
+"""
+
+# In the first block, in place of the one above.
+_EXPOSED_FORBID: Final = """\
+@id("exposed-{n}")
+@reason("Who has read secrets and strangers' words sends nothing.")
+forbid (principal, action, resource)
+when {{ context.session.exposed.contains("secret") && context.session.exposed.contains("untrusted") }};
 """
 
 _PIPELINE_ASK: Final = """\
@@ -235,6 +251,7 @@ def write_bundle(folder: Path, rules: int) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     for name, templates in _TEMPLATES.items():
         text = "\n".join(_fill(template, block) for block in blocks for template in templates)
+        text = text.replace(_fill(_SECRET_FORBID, 0), _fill(_EXPOSED_FORBID, 0))
         (folder / "rules" / f"{name}.cedar").write_text(text, encoding="utf-8")
 
 
@@ -248,8 +265,11 @@ def _fill(template: str, block: int) -> str:
 
 
 def _entities() -> str:
-    """Groups that nest, and the user on whose behalf the benchmark's agent acts in one of them."""
+    """Groups that nest, and agents and users in them: those who make the requests."""
     lines = ["groups:", "  staff: {}"]
     lines += [f"  team-{n}: {{groups: [staff]}}" for n in range(GROUPS)]
     lines += ["users:", "  ada: {groups: [team-3]}"]
+    lines += [f"  user-{n}: {{groups: [team-{n % GROUPS}]}}" for n in range(PEOPLE)]
+    lines += ["agents:"]
+    lines += [f"  agent-{n}: {{groups: [team-{n % GROUPS}]}}" for n in range(PEOPLE)]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
 """The decision without a server: the core as a whole, its stages, and Cedar alone."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from authz.core.judge import evaluate_policy
 from authz.core.provenance import check_provenance
 from authz.core.record import decision_event
 from authz.core.redact import Redactor
-from authz.core.ruleset import Tool
+from authz.core.ruleset import Ruleset, Tool
 from authz.core.strict_json import loads
 from authz.core.tools import CanonicalCall, canonicalize_call
 from authz.model.call import Call
@@ -29,11 +30,17 @@ from authz.model.caller import Caller
 from authz.model.capability import NO_CAPABILITY
 from authz.model.decision import Effect
 from authz.model.record import Committed
-from tests.bench.calls import call_body
+from tests.bench.calls import VARIANTS, call_body, spread_body
 from tests.bench.timing import cpu_us
 
 NOW_MS = 1_796_000_000_000
 SECRET = b"bench-secret-of-thirty-two-bytes"
+# Places like those of a real process, so that the built-in rule has its usual size.
+PROTECTED = Protected(
+    directories=frozenset({"/opt/authz/policies", "/opt/authz/var"}),
+    hosts=frozenset({"localhost"}),
+    port=8700,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +57,11 @@ class World:
     @classmethod
     def load(cls, bundle: Path) -> "World":
         """Load `bundle` and decide the benchmark's call once."""
-        # Places like those of a real process, so that the built-in rule has its usual size.
-        protected = Protected(
-            directories=frozenset({"/opt/authz/policies", "/opt/authz/var"}),
-            hosts=frozenset({"localhost"}),
-            port=8700,
-        )
-        ruleset = load_bundle(bundle, protected)
+        return cls.of(load_bundle(bundle, PROTECTED))
+
+    @classmethod
+    def of(cls, ruleset: Ruleset) -> "World":
+        """Decide the benchmark's call once under `ruleset`."""
         body = orjson.dumps(call_body("000000000001"))
         call = parse_decide(loads(body))
         caller = Caller(
@@ -128,6 +133,7 @@ def measure_core(bundle: Path, *, runs: int, calls: int) -> dict[str, float]:
         "record": lambda: decision_event(call, world.outcome, caller, ruleset, redactor, NOW_MS),
         "answer": lambda: dump(decision_out(call, world.outcome.decision, committed)),
     }
+    pieces["decide.spread"] = _spread(world)
     measured = {name: cpu_us(piece, runs=runs, calls=calls) for name, piece in pieces.items()}
     asked = _questions_to_cedar(world)
     measured["cedar_alone"] = cpu_us(lambda: [ask() for ask in asked], runs=runs, calls=calls)
@@ -135,10 +141,38 @@ def measure_core(bundle: Path, *, runs: int, calls: int) -> dict[str, float]:
     return measured
 
 
+def spread_calls() -> list[Call]:
+    """The calls that are spread over tools, principals and places."""
+    return [
+        parse_decide(loads(orjson.dumps(spread_body(variant, f"{variant:012d}"))))
+        for variant in range(VARIANTS)
+    ]
+
+
+def calls_of_strangers(count: int) -> Iterator[Call]:
+    """Calls of agents that no bundle knows, no two of them by one agent or in one place."""
+    for number in range(count):
+        body = spread_body(4 * number, f"{number:012d}")
+        body["subject"] |= {"agent": f"stranger-{number}", "on_behalf_of": f"unknown-{number}"}
+        body["arguments"]["path"] = f"/workspace/service-{number % 1000}/.pipeline/{number}.yaml"
+        yield parse_decide(loads(orjson.dumps(body)))
+
+
+def _spread(world: World) -> Callable[[], object]:
+    """Decides the next of the calls that are spread over tools, principals and places, in turn."""
+    calls = spread_calls()
+    for call in calls:
+        # Both the check that each is allowed, and the warm-up.
+        decision = decide(call, world.facts).decision
+        assert decision.effect is Effect.ALLOW, (call, decision)
+    turn = itertools.cycle(calls)
+    return lambda: decide(next(turn), world.facts)
+
+
 def _questions_to_cedar(world: World) -> list[Any]:
     """The very calls that one decision makes to Cedar, to be made again without anything around them."""
     asked: list[Any] = []
-    with _recording("is_authorized_batch", asked), _recording("is_authorized", asked):
+    with _recording("is_authorized", asked):
         decide(world.call, world.facts)
     assert asked, "the decision did not ask Cedar"
     return asked

@@ -15,7 +15,11 @@ def table(results: dict[str, Any]) -> str:
     ]
     if machine["server_core"] == machine["load_core"]:
         lines.append("ONE CORE ONLY: server and load take turns, so rates and latencies say little")
-    lines += ["", *_http(results["http"]), "", *_core(results["core"]), "", *_commit(results["commit"])]
+    lines += ["", *_http(results["http"]), "", *_core(results["core"]), _growth(results["growth"])]
+    lines += ["", *_index(results["index"]), "", *_commit(results["commit"])]
+    lines += ["", *_stores(results["stores"])]
+    check = results["check"]
+    lines += ["", f"authz check, {check['rules']} rules, {check['tools']} tools: {check['check_seconds']} s"]
     return "\n".join(lines)
 
 
@@ -41,8 +45,59 @@ def _core(core: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _growth(growth: dict[str, float]) -> str:
+    return f"{'decide.spread, × that of 100 rules':<34}" + "".join(
+        f"{found:>12.2f}" for found in growth.values()
+    )
+
+
+def _index(index: dict[str, Any]) -> list[str]:
+    header = "".join(f"{f'{rules} rules':>12}" for rules in index)
+    lines = [f"{'A process of its own':<34}{header}"]
+    rows = {
+        "load, CPU s": "load_s",
+        "load again, rules validated, CPU s": "reload_s",
+        "warm its successor, CPU s": "warm_s",
+        "RSS MB before loading": "rss_mb_empty",
+        "RSS MB loaded": "rss_mb_loaded",
+        "RSS MB after 1,024 calls": "rss_mb_warm",
+        "RSS MB after 2,000 strangers": "rss_mb_strangers",
+        "a stranger's call, CPU µs p50": "stranger_us_p50",
+        "a stranger's call, CPU µs p99": "stranger_us_p99",
+    }
+    for label, name in rows.items():
+        lines.append(f"{label:<34}" + "".join(f"{found[name]:>12,.4g}" for found in index.values()))
+    for label, name in (("known callers", "cache_warm"), ("and strangers", "cache_strangers")):
+        for kind in ("slice", "entity"):
+            shares = [_share(found[name], kind) for found in index.values()]
+            lines.append(f"{f'{kind} hits, {label}':<34}" + "".join(f"{share:>12}" for share in shares))
+        held = [found[name]["policies_held"] for found in index.values()]
+        lines.append(f"{f'policies in sets, {label}':<34}" + "".join(f"{count:>12,}" for count in held))
+    return lines
+
+
+def _share(stats: dict[str, int], kind: str) -> str:
+    hits, misses = stats[f"{kind}_hits"], stats[f"{kind}_misses"]
+    return f"{100 * hits / (hits + misses):.1f} %"
+
+
 def _commit(commit: dict[str, Any]) -> list[str]:
     lines = [f"{'Durable commit, a row':<34}{'CPU µs':>12}{'wall µs':>12}"]
     for tasks, found in commit.items():
         lines.append(f"{f'{tasks} task(s)':<34}{found['cpu_us']:>12.1f}{found['wall_us']:>12.1f}")
+    return lines
+
+
+def _stores(stores: dict[str, Any]) -> list[str]:
+    lines = [f"{'Store':<20}{'batch':>8}{'p50 ms':>10}{'CPU µs a row':>14}"]
+    for name, batches in stores["commit"].items():
+        for size, found in batches.items():
+            lines.append(f"{name:<20}{size:>8}{found['p50_ms']:>10.2f}{found['cpu_us']:>14.1f}")
+    lines.append(f"{'Decide over HTTP':<20}{'conns':>8}{'p50 ms':>10}{'CPU µs':>14}{'req/s':>9}")
+    for name, connections in stores["http"].items():
+        for count, found in connections.items():
+            lines.append(
+                f"{name:<20}{count:>8}{found['p50_us'] / 1000:>10.2f}{found['cpu_us']:>14.1f}"
+                f"{found['per_second']:>9,}"
+            )
     return lines

@@ -86,13 +86,16 @@ def serving_baseline(name: str, cores: Cores) -> Iterator[Server]:
 
 
 @contextmanager
-def serving_authz(name: str, bundle: Path, data_dir: Path, cores: Cores) -> Iterator[Server]:
+def serving_authz(
+    name: str, bundle: Path, data_dir: Path, cores: Cores, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
     """`authz serve` as it is shipped, over `bundle`, with a fresh database in `data_dir`."""
     port = _free_port()
     key = f"azk_{secrets.token_urlsafe(32)}"
     command = [sys.executable, "-m", "authz", "serve", "--dev", "--port", str(port)]
     command += ["--policies", str(bundle), "--data-dir", str(data_dir)]
-    with _running(command, {"AUTHZ_DEV_KEY": key, "AUTHZ_LOG_LEVEL": "warning"}, port, cores) as pid:
+    settings = {"AUTHZ_DEV_KEY": key, "AUTHZ_LOG_LEVEL": "warning", **(environment or {})}
+    with _running(command, settings, port, cores) as pid:
         yield Server(name=name, pid=pid, port=port, requests=DecideRequests(key), expected=ALLOWED)
 
 

@@ -15,7 +15,12 @@ from authz.api.application import Application
 from authz.app import create_application
 from authz.config import Config
 from authz.core.ruleset import Ruleset
+from authz.service.bundles import BundlesInForce
+from authz.store.database import Database
 from authz.store.keys import ServiceKeys
+from authz.store.ledger import DurableLedger
+from authz.store.postgres import PostgresLedger
+from authz.store.postgres_url import PostgresUrl
 from authz.store.sqlite import SqliteLedger
 
 ALL_ROLES = ("decide", "issue", "policy", "audit")
@@ -36,7 +41,7 @@ class Service:
     """A running application and its parts."""
 
     application: Application
-    ledger: SqliteLedger
+    ledger: DurableLedger
     client: httpx.AsyncClient
     clock: SettableClock
     keys: dict[str, str] = field(default_factory=dict)
@@ -84,21 +89,39 @@ class Service:
     @classmethod
     @asynccontextmanager
     async def running(
-        cls, folder: Path, rulesets: Mapping[str, Ruleset], *, config: Config | None = None, **ledger: Any
+        cls,
+        folder: Path,
+        rulesets: Mapping[str, Ruleset] | BundlesInForce,
+        *,
+        config: Config | None = None,
+        database: Database | None = None,
+        **ledger: Any,
     ) -> AsyncIterator[Self]:
-        """An application over a database in `folder`, with a client whose key has every role but approve."""
+        """An application over a database, with a client whose key has every role but approve.
+
+        Unless another `database` is given it is one of SQLite in `folder`.
+        """
+        bundles = rulesets if isinstance(rulesets, BundlesInForce) else BundlesInForce(rulesets)
         clock = SettableClock()
         keys = ServiceKeys.generate()
-        opened = SqliteLedger.open(folder / "authz.db", clock=clock, signer=keys, **ledger)
+        opened: DurableLedger
+        if isinstance(database, PostgresUrl):
+            opened = PostgresLedger.open(database, folder, clock=clock, signer=keys, **ledger)
+        else:
+            path = database or folder / "authz.db"
+            opened = SqliteLedger.open(path, clock=clock, signer=keys, **ledger)
         try:
             application = create_application(
-                config or Config(data_dir=folder), opened, keys, dict(rulesets), clock=clock
+                config or Config(data_dir=folder), opened, keys, bundles, clock=clock
             )
             transport = httpx.ASGITransport(app=application, raise_app_exceptions=False)  # type: ignore[arg-type]
             async with httpx.AsyncClient(transport=transport, base_url="http://authz.test") as client:
                 service = cls(application=application, ledger=opened, client=client, clock=clock)
                 client.headers.update(await service.add_key("all", *ALL_ROLES))
-                yield service
+                try:
+                    yield service
+                finally:
+                    await application.services.reloads.close()
         finally:
             await opened.close()
 

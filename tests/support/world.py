@@ -25,6 +25,7 @@ from authz.errors import BundleError, BundleProblem
 from authz.model.approval import ApprovalGrant
 from authz.model.call import Call, CallIds, Claims, ProvenanceClaim, Subject
 from authz.model.caller import Caller, Profile
+from authz.model.limit import Reached
 from authz.model.operation import OperationRecord
 from authz.model.resource import ResolvedPath
 from authz.model.tool import Trust
@@ -164,6 +165,7 @@ def bundle_files(
     entities: str = ENTITIES,
     credentials: str = CREDENTIALS,
     manifest: str = MANIFEST,
+    limits: str | None = None,
 ) -> dict[str, bytes]:
     """The files of a bundle, by path. `rules` and `tools` are one file or several by name."""
     rule_files = {"main": rules} if isinstance(rules, str) else rules
@@ -172,6 +174,7 @@ def bundle_files(
         "bundle.yaml": manifest,
         "credentials.yaml": credentials,
         "entities.yaml": entities,
+        **({} if limits is None else {"limits.yaml": limits}),
         **{f"rules/{name}.cedar": text for name, text in rule_files.items()},
         **{f"tools/{name}.yaml": text for name, text in tool_files.items()},
     }
@@ -265,6 +268,7 @@ def facts(
     operation: OperationRecord | None = None,
     exposed: Iterable[str] = (),
     approvals: tuple[ApprovalGrant, ...] = (),
+    reached: tuple[Reached, ...] = (),
 ) -> Facts:
     """What a decision depends on besides the call."""
     return Facts(
@@ -277,6 +281,7 @@ def facts(
         approvals=approvals,
         secret=b"k" * 32,
         ttl_ms=60_000,
+        reached=reached,
     )
 
 

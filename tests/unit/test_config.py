@@ -8,6 +8,8 @@ from authz.app import protected_places
 from authz.config import Config, load_config
 from authz.core.credentials import read_key
 from authz.errors import ConfigError
+from authz.store.ledger import locate_database
+from authz.store.postgres_url import PostgresUrl
 
 
 def test_defaults_are_local_and_embedded() -> None:
@@ -41,6 +43,13 @@ def test_tenants_come_from_the_file(tmp_path: Path) -> None:
         ({"AUTHZ_PORT": "eight"}, "`port`"),
         ({"AUTHZ_LOG_LEVEL": "loud"}, "`log_level`"),
         ({"AUTHZ_DECISION_TTL_SECONDS": "0"}, "`decision_ttl_seconds`"),
+        ({"AUTHZ_WATCH": "sometimes"}, "`watch`"),
+        ({"AUTHZ_BUNDLE_MAX_STALENESS_SECONDS": "1"}, "`bundle_max_staleness_seconds`"),
+        ({"AUTHZ_BUNDLE_MAX_STALENESS_SECONDS": "nan"}, "`bundle_max_staleness_seconds`"),
+        (
+            {"AUTHZ_BUNDLE_MAX_STALENESS_SECONDS": "60", "AUTHZ_WATCH": "false"},
+            "`bundle_max_staleness_seconds` needs `watch`",
+        ),
         ({"AUTHZ_DEV_KEY": "secret-but-short"}, "`dev_key`"),
         ({"AUTHZ_DEV_KEY": "k" * 513}, "`dev_key` must be at most 512 bytes"),
         ({"AUTHZ_DEV_KEY": "ключ" * 65}, "`dev_key` must be at most 512 bytes"),
@@ -125,3 +134,24 @@ def test_a_listener_on_every_address_is_this_machine_under_all_its_names(
     protected = protected_places(Config(host=host))
     assert protected.hosts == {"localhost", "node-7", "node-7.example.com", "192.0.2.7", "2001:db8::7"}
     assert protected.non_global_addresses
+
+
+@pytest.mark.parametrize("url", ["mysql://ada:hunter2hunter2@db/authz", "hunter2hunter2", "/var/authz.db"])
+def test_a_database_url_is_of_postgresql_and_is_not_quoted(url: str) -> None:
+    with pytest.raises(ConfigError, match="`database_url` must begin with `postgresql://`") as refused:
+        load_config({"AUTHZ_DATABASE_URL": url})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_where_the_data_is() -> None:
+    assert locate_database(load_config({"AUTHZ_DATABASE_URL": ""})) == Path("var/authz.db")
+    config = load_config({"AUTHZ_DATABASE_URL": "postgresql://ada:hunter2hunter2@db.example.com:5433/authz"})
+    assert "hunter2" not in repr(config)
+    database = locate_database(config)
+    assert isinstance(database, PostgresUrl)
+    assert database.password == "hunter2hunter2"
+    assert str(database) == "postgresql://db.example.com:5433/authz"
+    broken = load_config({"AUTHZ_DATABASE_URL": "postgresql://ada:hunter2hunter2@db/authz?sslmod=require"})
+    with pytest.raises(ConfigError) as refused:
+        locate_database(broken)
+    assert "hunter2" not in str(refused.value)

@@ -1,31 +1,30 @@
 """Evaluation, fail closed: whatever is not a clean answer from Cedar is a deny."""
 
-import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import cedarpy
 
 from authz.core.cedar_context import Reads
-from authz.core.cedar_schema import Action
+from authz.core.cedar_schema import Action, evaluation_schema
 from authz.core.entities import PreparedEntities
-from authz.core.policy.names import unknown_names
-from authz.core.policy.reads import literals_looked_into
-from authz.core.policy.rules import Policy, check_unique, first_line, validate
-from authz.core.policy.slices import ActionPolicies, action_matches, build_set
+from authz.core.policy.checks import policy_problems
+from authz.core.policy.findings import Findings, PolicyAnswer, broken
+from authz.core.policy.index import PolicyIndex, names_of
+from authz.core.policy.narrow import SCHEMA_INVALID
+from authz.core.policy.parsed_entities import ParsedEntities
+from authz.core.policy.rules import Policy, first_line
+from authz.core.policy.scopes import Scoped, Uid
+from authz.core.policy.slices import Slicer
+from authz.core.policy.validation import ValidationCache
 from authz.errors import BundleError, BundleProblem
-from authz.model.decision import Code, Effect, RuleKind, RuleMatch
+from authz.model.decision import RuleKind, RuleMatch
 from authz.model.resource import Entity
 
-MAX_CACHED_SETS: Final = 4096
-MAX_PARSED_ENTITIES: Final = 4096
-"""Of (principal, action): bounded together, since a caller may name any number of agents."""
-WHOLE: Final = ""
-"""In place of an action: the schema of the whole bundle. No action has that id."""
-
-_FAILED_POLICY = re.compile(r"error while evaluating policy `([^`]+)`")
+MAX_PREPARED_ACTIONS: Final = 512
+"""Their schemas are kept parsed, some 80 kB each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,71 +40,80 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyAnswer:
-    """What the rules say to one question, and which of them determined it."""
+class CacheStats:
+    """How well an engine's caches do; counted since it was made."""
 
-    effect: Effect
-    code: Code
-    rules: tuple[RuleMatch, ...]
-    overruled: tuple[RuleMatch, ...] = ()
-    internal: str = ""
+    slice_hits: int
+    """Questions for which no set of policies had to be built."""
+    slice_misses: int
+    sets_built: int
+    slices_held: int
+    policies_held: int
+    """In all sets that Cedar has parsed: what they need of memory goes with this."""
+    slices_evicted: int
+    entity_hits: int
+    """Questions for whose principal and action the entities had been parsed."""
+    entity_misses: int
+    actions_prepared: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PreparedAction:
+    """What all questions about one action share."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    reads: Reads
+    schema: Any
+    tool: tuple[Uid, bytes]
 
 
 class PolicyEngine:
-    """A validated set of policies against one schema. Immutable; evaluation holds no state."""
+    """A validated set of policies against one schema. Evaluation changes nothing but caches.
 
-    def __init__(self, policies: Sequence[Policy], schema_text: str, actions: Iterable[Action]) -> None:
-        """Raises `BundleError` for duplicate ids and for every policy that the schema refuses."""
-        check_unique(policies)
+    One thread at a time; `warm` may run in another one as long as this engine is not yet asked anything.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        schema_text: str,
+        actions: Iterable[Action],
+        validations: ValidationCache | None = None,
+    ) -> None:
+        """Raises `BundleError` for duplicate ids and for every policy that the schema refuses.
+
+        `validations` remembers policies that passed; without it, all of them are validated.
+        """
         self.policies = {policy.id: policy for policy in policies}
-        try:
-            self._schema = cedarpy.Schema.from_str(schema_text)
-        except ValueError as error:
-            raise BundleError(
-                (BundleProblem(f"the generated schema is invalid: {first_line(error)}", file="tools"),)
-            ) from None
-        validate(policies, self._schema)
-        _check_action_literals(policies)
         self._actions = {action.id: action for action in actions}
-        _check_names(policies, list(self._actions.values()))
-        self._prepared: dict[str, ActionPolicies] = {}
-        self._built: dict[frozenset[str], Any] = {}
-        self._entities = lru_cache(maxsize=MAX_PARSED_ENTITIES)(self._parse_entities)
-        self.literals_to_load = frozenset(
-            literal
-            for policy in policies
-            for clause in policy.tree.clauses
-            for literal in literals_looked_into(clause.expr)
-        )
-        """Literals whose own parents or attributes a condition reads: Cedar must be handed them."""
+        self._check(policies, schema_text, validations)
+        self._index = PolicyIndex(Scoped.of(number, policy) for number, policy in enumerate(policies))
+        self._slicer = Slicer(self._index)
+        self._entities = ParsedEntities()
+        self._prepared: OrderedDict[str, _PreparedAction] = OrderedDict()
 
-    def prepare_entities(self, text: str) -> PreparedEntities:
-        """Parse entities (Cedar JSON) once for many evaluations, held to the schema.
-
-        Raises `ValueError` for entities that the schema does not have; no request can cause that.
-        """
-        self._entities(text, WHOLE)
-        return text
-
-    def _parse_entities(self, text: str, action: str) -> Any:
-        """Entities under the small schema of one action, with its `Tool`; under the bundle's for `WHOLE`.
-
-        Cedar adds the schema's actions to what it parses, and copies all of it when a call adds its own:
-        under the whole schema, every tool of the bundle would make every decision dearer.
-        """
-        if action == WHOLE:
-            return cedarpy.Entities.from_json_str(text, self._schema)
-        prepared = self._prepare(action)
-        if prepared.tool_document not in text:
-            text = f"{text[:-1]},{prepared.tool_document}]"
-        return cedarpy.Entities.from_json_str(text, prepared.schema)
+    def _check(
+        self, policies: Sequence[Policy], schema_text: str, validations: ValidationCache | None
+    ) -> None:
+        try:
+            cedarpy.Schema.from_str(schema_text, release_gil=True)
+        except ValueError as error:
+            message = f"the generated schema is invalid: {first_line(error)}"
+            raise BundleError((BundleProblem(message, file="tools", code=SCHEMA_INVALID),)) from None
+        unseen = policies if validations is None else validations.unseen(schema_text, policies)
+        problems = policy_problems(policies, list(self._actions.values()), unseen)
+        if problems:
+            raise BundleError(tuple(problems))
+        if validations is not None:
+            validations.remember(schema_text, unseen)
 
     def evaluate(
         self, questions: Sequence[Question], principal: PreparedEntities, added: str
     ) -> list[PolicyAnswer]:
         """Answer every question over the same entities. Never raises for a request.
 
-        `principal` comes from `prepare_entities`; `added` is Cedar JSON of what this call adds.
+        `principal` comes from `EntityDirectory`; `added` is Cedar JSON of what this call adds.
 
         Anything but a clean Allow or Deny from Cedar is a deny with `policy.error`: an erroring
         forbid, which Cedar skips, must not vanish.
@@ -114,72 +122,30 @@ class PolicyEngine:
 
     def _answer(self, question: Question, principal: PreparedEntities, added: str) -> PolicyAnswer:
         if question.action not in self._actions:
-            return _broken("the action is not in the schema")
+            return broken("the action is not in the schema")
+        if question.principal != principal.agent:
+            # The policies were chosen by the groups of one agent, and would be asked of another.
+            return broken("the entities are those of another principal")
         prepared = self._prepare(question.action)
-        chosen = prepared.slice_for(question.resource)
+        chosen = self._slicer.slice_for(prepared.names, question.resource, principal.names)
         try:
-            entities = self._entities(principal, question.action).with_added_json_str(added)
+            entities = self._entities.get(
+                principal, question.action, prepared.schema, prepared.tool, chosen.literals
+            ).with_added_json_str(added)
         except ValueError:
             # The text of the error echoes entities, so it goes nowhere.
-            return _broken("the entities of the call do not fit together")
+            return broken("the entities of the call do not fit together")
         try:
             request = _request(question, prepared.reads)
         except (TypeError, ValueError):
-            return _broken("the arguments could not be encoded")
-        answer = self._first(_ask_cedar(request, chosen.settled, entities, prepared.schema))
-        if answer.effect is Effect.ALLOW and chosen.asking is not None:
-            # The schema held the request to its types in the first evaluation.
-            answer = self._second(answer, _ask_cedar(request, chosen.asking, entities, None))
-        return answer
-
-    def _first(self, result: Any) -> PolicyAnswer:
-        """What permits and hard forbids say."""
-        broken = self._trouble(result)
-        if broken is not None:
-            return broken
-        rules = self._rules(result.diagnostics.reasons)
-        if result.decision is cedarpy.Decision.Allow and rules:
-            return PolicyAnswer(effect=Effect.ALLOW, code=Code.POLICY_PERMIT, rules=rules)
-        code = Code.POLICY_FORBID if rules else Code.POLICY_NO_MATCH
-        return PolicyAnswer(effect=Effect.DENY, code=code, rules=rules)
-
-    def _second(self, permitted: PolicyAnswer, result: Any) -> PolicyAnswer:
-        """What asking rules say of something that permits allow."""
-        broken = self._trouble(result)
-        if broken is not None:
-            return broken
-        if result.decision is cedarpy.Decision.Allow:
-            return permitted
-        rules = self._rules(result.diagnostics.reasons)
-        if not rules:
-            return _broken("a deny without a rule")
-        return PolicyAnswer(
-            effect=Effect.REQUIRE_APPROVAL,
-            code=Code.APPROVAL_REQUIRED,
-            rules=rules,
-            overruled=permitted.rules,
-        )
-
-    def _trouble(self, result: Any) -> PolicyAnswer | None:
-        if isinstance(result, Exception):
-            return _broken(f"the engine failed: {type(result).__name__}")
-        errors = result.diagnostics.errors
-        if errors:
-            # The text of Cedar's errors echoes entities, so only the names of rules are taken.
-            failed = {found[1] for error in errors if (found := _FAILED_POLICY.match(error))}
-            named = self._rules(failed)
-            return PolicyAnswer(
-                effect=Effect.DENY,
-                code=Code.POLICY_ERROR,
-                rules=named,
-                internal="a policy failed to evaluate" if named else "the request could not be evaluated",
-            )
-        if result.decision not in (cedarpy.Decision.Allow, cedarpy.Decision.Deny):
-            return _broken("the engine made no decision")
-        return None
-
-    def _rules(self, ids: Iterable[str]) -> tuple[RuleMatch, ...]:
-        return tuple(self.policies[name].match for name in sorted(ids) if name in self.policies)
+            return broken("the arguments could not be encoded")
+        findings = Findings(self.policies)
+        schema = prepared.schema
+        for held in chosen.sets:
+            findings.add(_ask_cedar(request, held.parsed, entities, schema))
+            # The schema has held the request to its types once.
+            schema = None
+        return findings.answer()
 
     def could_allow(
         self, principal: tuple[str, str], action: str, known: PreparedEntities, added: str
@@ -189,79 +155,93 @@ class PolicyEngine:
         Cedar evaluates with the resource and the context unknown. That is a preview: only its
         certain deny is used, to hide a tool; what is shown is still decided in full.
         """
-        settled = self._prepare(action).possible()
+        if principal != known.agent:
+            return True, ()
+        prepared = self._prepare(action)
+        chosen = self._slicer.preview(prepared.names, prepared.types, known.names)
         # Unlike the others, this function takes entities as Cedar text only.
         request = {
             "principal": Entity(type=principal[0], id=principal[1]).cedar,
             "action": Entity(type="Action", id=action).cedar,
         }
         try:
-            entities = self._entities(known, WHOLE).with_added_json_str(added)
-            result = cedarpy.is_authorized_partial(request, settled, entities, schema=self._schema)
+            entities = self._entities.get(
+                known, action, prepared.schema, prepared.tool, chosen.literals
+            ).with_added_json_str(added)
+            result = cedarpy.is_authorized_partial(
+                request, chosen.handle.parsed, entities, schema=prepared.schema
+            )
         except ValueError:
             # An id that Cedar's text form cannot carry: shown, and then decided in full.
             return True, ()
         if result.decision is cedarpy.Decision.Deny and not result.diagnostics.errors:
             # Permits that can no longer matter are named too; what denies are the forbids.
-            named = self._rules(result.diagnostics.reasons)
+            held = sorted(set(result.diagnostics.reasons) & self.policies.keys())
+            named = [self.policies[name].match for name in held]
             return False, tuple(rule for rule in named if rule.kind is RuleKind.FORBID)
         return True, ()
 
-    def _prepare(self, action: str) -> ActionPolicies:
-        prepared = self._prepared.get(action)
-        if prepared is None:
-            prepared = ActionPolicies(self._actions[action], list(self.policies.values()), self._build)
-            self._prepared[action] = prepared
-        return prepared
+    def warm(self, actions: Iterable[str]) -> int:
+        """Prepare what questions about these actions share, before any is asked; how many were prepared.
 
-    def _build(self, policies: Sequence[Policy]) -> Any:
-        """The policy set of these policies; many actions and resources share one."""
-        key = frozenset(policy.id for policy in policies)
-        built = self._built.get(key)
-        if built is None:
-            if len(self._built) >= MAX_CACHED_SETS:
-                self._built.clear()
-            built = self._built[key] = build_set(policies)
-        return built
+        For a thread of its own while another engine serves: every step that holds the interpreter is
+        small. Actions that this engine does not have are passed over.
+        """
+        count = 0
+        for action in actions:
+            if action in self._actions:
+                prepared = self._prepare(action, release_gil=True)
+                self._slicer.warm(prepared.names, prepared.types)
+                count += 1
+        return count
 
+    def prepared_actions(self) -> tuple[str, ...]:
+        """The actions that this engine was asked about, least recently first: what a successor may warm."""
+        return tuple(self._prepared)
 
-def _check_names(policies: Sequence[Policy], actions: Sequence[Action]) -> None:
-    names = [(action, frozenset((action.id, *action.groups))) for action in actions]
-    problems: list[BundleProblem] = []
-    for policy in policies:
-        about = [action for action, groups in names if action_matches(policy.tree, groups)]
-        problems += unknown_names(policy.tree, policy.match, about)
-    if problems:
-        raise BundleError(tuple(problems))
-
-
-def _check_action_literals(policies: Sequence[Policy]) -> None:
-    """An action of a condition is only compared with: what it is in is told of the asked action alone."""
-    problems = [
-        BundleProblem(
-            f"`{policy.id}` looks into the action `{name}`",
-            file=policy.match.file or "",
-            line=policy.match.line,
-            hint='write `action in Action::"…"`',
+    def cache_stats(self) -> CacheStats:
+        """How well the caches do, for metrics and benchmarks."""
+        cache = self._slicer.cache
+        return CacheStats(
+            slice_hits=self._slicer.hits,
+            slice_misses=self._slicer.misses,
+            sets_built=cache.built,
+            slices_held=len(cache),
+            policies_held=cache.held,
+            slices_evicted=cache.evicted,
+            entity_hits=self._entities.hits,
+            entity_misses=self._entities.misses,
+            actions_prepared=len(self._prepared),
         )
-        for policy in policies
-        for clause in policy.tree.clauses
-        for kind, name in literals_looked_into(clause.expr)
-        if kind == "Action"
-    ]
-    if problems:
-        raise BundleError(tuple(problems))
 
-
-def _broken(why: str) -> PolicyAnswer:
-    return PolicyAnswer(effect=Effect.DENY, code=Code.POLICY_ERROR, rules=(), internal=why)
+    def _prepare(self, action_id: str, *, release_gil: bool = False) -> _PreparedAction:
+        prepared = self._prepared.get(action_id)
+        if prepared is not None:
+            self._prepared.move_to_end(action_id)
+            return prepared
+        action = self._actions[action_id]
+        names = names_of(action_id, action.groups)
+        # Of the whole action and not of a slice, so that one schema fits every slice.
+        reads = self._index.reads(names)
+        schema = cedarpy.Schema.from_str(evaluation_schema(action, reads), release_gil=release_gil)
+        prepared = _PreparedAction(
+            names=names,
+            types=action.resource_types,
+            reads=reads,
+            schema=schema,
+            tool=(("Tool", action.tool), action.tool_document),
+        )
+        self._prepared[action_id] = prepared
+        if len(self._prepared) > MAX_PREPARED_ACTIONS:
+            self._prepared.popitem(last=False)
+        return prepared
 
 
 def _uid(entity: tuple[str, str]) -> dict[str, str]:
     return {"type": entity[0], "id": entity[1]}
 
 
-def _ask_cedar(request: dict[str, Any], policies: Any, entities: PreparedEntities, schema: Any) -> Any:
+def _ask_cedar(request: dict[str, Any], policies: Any, entities: Any, schema: Any) -> Any:
     try:
         return cedarpy.is_authorized(request, policies, entities, schema=schema)
     except Exception as error:  # noqa: BLE001 - whatever the engine does, the answer is a deny

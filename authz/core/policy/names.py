@@ -30,6 +30,7 @@ def unknown_names(tree: pst.Template, match: RuleMatch, actions: Sequence[Action
                     file=match.file or "",
                     line=match.line,
                     hint="ask `context`, `principal`, `resource` or a path from them",
+                    code="rule.has-unknown",
                 )
                 continue
             roots = roots or _roots(actions)
@@ -43,6 +44,11 @@ def unknown_names(tree: pst.Template, match: RuleMatch, actions: Sequence[Action
                     break
 
 
+def asks_for_names(tree: pst.Template) -> bool:
+    """Whether the policy has a `has` at all."""
+    return any(True for clause in tree.clauses for _ in _has_paths(clause.expr))
+
+
 def _problem(match: RuleMatch, path: Sequence[str], known: Iterable[str]) -> BundleProblem:
     close = get_close_matches(path[-1], list(known), n=1)
     return BundleProblem(
@@ -50,7 +56,14 @@ def _problem(match: RuleMatch, path: Sequence[str], known: Iterable[str]) -> Bun
         file=match.file or "",
         line=match.line,
         hint=f"did you mean `{close[0]}`?" if close else f"there are {', '.join(sorted(known)) or 'none'}",
+        code="rule.has-unknown",
     )
+
+
+def attribute_names(path: Sequence[str], actions: Sequence[Action]) -> frozenset[str]:
+    """The names that `path` (from `context`, `principal` or `resource`) has in any of `actions`."""
+    shapes = _descend(_roots(actions).get(path[0], []), path[1:])
+    return frozenset(member for shape in shapes for member in shape)
 
 
 def _roots(actions: Sequence[Action]) -> dict[str, list[Shape]]:

@@ -96,6 +96,7 @@ def test_every_code_can_come_out() -> None:
     reached |= {Code.POLICY_ERROR}  # test_policy_engine
     reached |= {Code.OPERATION_CONFLICT, Code.OPERATION_EXPIRED, Code.APPROVAL_GRANTED}  # test_operation
     reached |= {Code.CANONICAL_TOO_MANY}  # test_tools
+    reached |= {Code.LIMIT_RATE, Code.LIMIT_CONCURRENCY, Code.LIMIT_COST}  # test_limits
     assert reached == set(Code)
 
 

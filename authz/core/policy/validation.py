@@ -1,0 +1,54 @@
+"""What validation has passed, remembered by content: a bundle that changed in one rule is validated in one.
+
+Cedar judges every policy by itself, so a verdict depends on the schema and on the policy's own text alone,
+and so do the checks of `authz.core.policy.checks` that are remembered with it. That ids are unique is a
+matter of all policies together, and is checked every time.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from authz.core.policy.rules import Policy
+
+MAX_REMEMBERED: Final = 65_536
+"""Policies, over all schemas; some 150 bytes each."""
+
+
+class ValidationCache:
+    """Remembers passes only. A fault is never remembered, so it is found again every time."""
+
+    def __init__(self, max_remembered: int = MAX_REMEMBERED) -> None:
+        self._max_remembered = max_remembered
+        self._passed: OrderedDict[bytes, None] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._passed)
+
+    def unseen(self, schema_text: str, policies: Sequence[Policy]) -> list[Policy]:
+        """Those of `policies` that are not known to pass under this schema."""
+        found = []
+        for policy, key in zip(policies, _keys(schema_text, policies), strict=True):
+            if key in self._passed:
+                self._passed.move_to_end(key)
+                self.hits += 1
+            else:
+                self.misses += 1
+                found.append(policy)
+        return found
+
+    def remember(self, schema_text: str, policies: Sequence[Policy]) -> None:
+        """`policies` have passed under this schema, every one of them."""
+        for key in _keys(schema_text, policies):
+            self._passed[key] = None
+            self._passed.move_to_end(key)
+        while len(self._passed) > self._max_remembered:
+            self._passed.popitem(last=False)
+
+
+def _keys(schema_text: str, policies: Iterable[Policy]) -> list[bytes]:
+    schema = hashlib.sha256(schema_text.encode()).digest()
+    return [hashlib.sha256(schema + policy.text.encode()).digest() for policy in policies]

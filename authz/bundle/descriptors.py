@@ -7,8 +7,8 @@ from authz.bundle.format import AccessSection, FieldReturnSection, ReturnSection
 from authz.bundle.tool_names import alias_key, is_action_like, wire_name
 from authz.bundle.yaml_source import Path, YamlDocument
 from authz.core.arguments import ArgumentSchema
-from authz.core.canonical import canonicalize
-from authz.core.cedar_schema import RESOURCE_TYPES, actions_of
+from authz.core.canonical import KINDS, canonicalize
+from authz.core.cedar_schema import actions_of
 from authz.core.cedar_values import UnencodableSchema, argument_encoder
 from authz.core.entities import tool_document
 from authz.core.fingerprint import digest
@@ -238,12 +238,18 @@ def _access(
     if entry.kind == "id" and entry.type is None:
         wrong("an access of kind `id` needs a `type`", "for example `type: account`")
         return None
-    for key, text in (("at", entry.at), ("tree_if", entry.tree_if)):
+    if (entry.kind == "sql") != (entry.dialect is not None and entry.database is not None):
+        wrong("`database` and `dialect` belong to an access of kind `sql`, and it needs both")
+        return None
+    if entry.kind != "repo" and entry.ref_at is not None:
+        wrong("`ref_at` belongs to an access of kind `repo`")
+        return None
+    for key, text in (("at", entry.at), ("tree_if", entry.tree_if), ("ref_at", entry.ref_at)):
         if text is not None:
             _check_pointer(document, (*at, key), section, text, problems)
     for fixed in (entry.resource, entry.when_absent):
         # Relative to the caller's directory is fine for a default (`.`); nothing else is.
-        if fixed is not None and entry.kind in RESOURCE_TYPES:
+        if fixed is not None and entry.kind in KINDS:
             found = canonicalize(entry.kind, fixed, Base(cwd="/"), object_type=entry.type)
             if isinstance(found, NotCanonical):
                 wrong(f"`{fixed}` is no {entry.kind}: {found.message}")
@@ -256,6 +262,10 @@ def _access(
         when_absent=entry.when_absent,
         scope=Scope(entry.scope),
         tree_if=parse_pointer(entry.tree_if) if entry.tree_if is not None else None,
+        ref_at=parse_pointer(entry.ref_at) if entry.ref_at is not None else None,
+        database=entry.database,
+        dialect=entry.dialect,
+        default_schema=entry.default_schema,
         # Nobody has said yet what the tool does, so a draft is at A3 whatever could be derived for it.
         raised_authority=Authority[entry.authority] if section.reviewed else Authority.A3,
     )

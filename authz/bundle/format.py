@@ -47,6 +47,10 @@ class AccessSection(Strict):
     when_absent: Text | None = None
     scope: Literal["object", "tree"] = "object"
     tree_if: Pointer | None = None
+    ref_at: Pointer | None = None
+    database: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] | None = None
+    dialect: Literal["postgres", "mysql", "sqlite", "tsql", "snowflake", "bigquery"] | None = None
+    default_schema: Text | None = None
     authority: Level = "A0"
 
 
@@ -152,6 +156,7 @@ class ProfileSection(Strict):
     sandboxes: list[Text] = []
     sources: list[Name] = []
     resolves: bool = False
+    confines: bool = False
     home: Text | None = None
     volume: VolumeSection = VolumeSection()
 

@@ -65,6 +65,7 @@ def compile_profiles(
             sandboxes=tuple(sandboxes),
             sources=frozenset(section.sources),
             resolves=section.resolves,
+            confines=section.confines,
             volume_case_sensitive=section.volume.case_sensitive,
             volume_normalization=section.volume.normalization,
             home=section.home,

@@ -12,18 +12,25 @@ from typing import Final
 from authz.core.cedar_context import Reads, context_type
 from authz.core.cedar_values import Encoder
 from authz.core.entities import tool_document
-from authz.core.tools import possible_levels
+from authz.core.tools import RESOURCE_TYPES, possible_accesses
 from authz.model.resource import Authority, Verb, escape_cedar
 from authz.model.tool import Descriptor
 
-RESOURCE_TYPES: Final[Mapping[str, str]] = {
-    "path": "File",
-    "url": "Endpoint",
-    "host": "Host",
-    "email": "Mailbox",
-    "id": "Object",
+ALL_RESOURCE_TYPES: Final = frozenset().union(
+    *RESOURCE_TYPES.values(), ("Program", "Table", "Schema", "Database", "Opaque")
+)
+"""Every type that a resource can be of."""
+WITHIN: Final[Mapping[str, frozenset[str]]] = {
+    "Directory": frozenset({"File"}),
+    "UrlPath": frozenset({"Endpoint"}),
+    "Host": frozenset({"Host", "Endpoint", "Repo", "Branch"}),
+    "Domain": frozenset({"Host", "Endpoint", "Mailbox", "Repo", "Branch"}),
+    "ObjectType": frozenset({"Object"}),
+    "Repo": frozenset({"Repo", "Branch"}),
+    "Schema": frozenset({"Schema", "Table"}),
+    "Database": frozenset({"Database", "Schema", "Table"}),
 }
-"""Cedar type of the resource of each understood kind. Every kind may also come out `Opaque`."""
+"""The types of resources that can be in an entity of each type; of itself for a type that is not here."""
 
 PRELUDE: Final = """\
 // Generated from the tool descriptors by `authz schema`. Do not edit: `make check` compares.
@@ -49,6 +56,14 @@ entity Endpoint in [UrlPath, Host, Domain] = {
 entity Mailbox in [Domain] = { local: String, domain: String };
 entity ObjectType;
 entity Object in [ObjectType] = { type: String, value: String };
+// A subcommand is in its program. One that is not `known` may do more than its accesses say.
+entity Program in [Program] = { name: String, known: Bool };
+// A repository is in its folders, a branch in its repository, and both in who serves them.
+entity Repo in [Repo, Host, Domain] = { host: String };
+entity Branch in [Repo, Host, Domain] = { name: String, host: String };
+entity Database;
+entity Schema in [Database];
+entity Table in [Schema, Database];
 entity Opaque = { kind: String, reason: String };
 """
 
@@ -92,8 +107,9 @@ def actions_of(descriptor: Descriptor, arguments: Encoder) -> tuple[Action, ...]
     # Any kind may come out as something that was not understood.
     types: dict[Verb, set[str]] = {}
     for spec in descriptor.accesses:
-        levels |= {(spec.verb, level) for level in possible_levels(descriptor, spec)}
-        types.setdefault(spec.verb, {"Opaque"}).add(RESOURCE_TYPES.get(spec.kind, "Opaque"))
+        for verb, kinds, possible in possible_accesses(descriptor, spec):
+            levels |= {(verb, level) for level in possible}
+            types.setdefault(verb, {"Opaque"}).update(kinds)
     return tuple(
         Action(
             id=action_id(tool, verb, level),

@@ -25,6 +25,8 @@ class BelievedClaims:
     """Whether this credential's word counts on where paths really lie. Both forms are judged anyway."""
     disbelieved: tuple[str, ...]
     """Names of claims that were made and not believed."""
+    confined: bool = False
+    """Whether programs run in the believed sandbox, and cannot leave it."""
 
 
 def check_subject(call: Call, profile: Profile) -> str | None:
@@ -70,6 +72,7 @@ def check_claims(claims: Claims, profile: Profile) -> BelievedClaims:
         sandbox_root=root.entity.id if root else None,
         resolved=profile.resolves,
         disbelieved=tuple(disbelieved),
+        confined=profile.confines and root is not None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from authz.core.facts import Facts
 from authz.core.fingerprint import digest
 from authz.core.ruleset import Tool
-from authz.core.tools import possible_levels
+from authz.core.tools import possible_accesses
 from authz.model.call import Call
 from authz.model.capability import NO_CAPABILITY, CapabilityFacts
 from authz.model.decision import Access, Code, Next, Refusal, RuleKind, RuleMatch, Stage
@@ -62,9 +62,9 @@ def may_apply(limit: Limit, descriptor: Descriptor) -> bool:
     if where.servers is not None and descriptor.server.alias not in where.servers:
         return False
     return any(
-        (where.verbs is None or spec.verb in where.verbs)
-        and (where.levels is None or bool(where.levels & possible_levels(descriptor, spec)))
+        (where.verbs is None or verb in where.verbs) and (where.levels is None or bool(where.levels & levels))
         for spec in descriptor.accesses
+        for verb, _, levels in possible_accesses(descriptor, spec)
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from authz.core.canonical import canonicalize, opaque, opaque_text
 from authz.core.claims import BelievedClaims
+from authz.core.effects import EFFECT_KINDS, POSSIBLE, Effect, effects_of
 from authz.core.pointer import Tokens, find, find_or_none, format_pointer, replace_leaf
 from authz.core.provenance import RoleTable
 from authz.core.strict_json import type_names
@@ -24,6 +25,15 @@ MAX_ANCESTORS: Final = 4096
 """Of all resources of one call together: what a deep path costs is the folders that it lies in."""
 READING: Final = frozenset({Verb.READ, Verb.CONNECT})
 ALWAYS_A3: Final = frozenset({Verb.TRANSACT, Verb.ADMINISTER})
+RESOURCE_TYPES: Final[Mapping[str, frozenset[str]]] = {
+    "path": frozenset({"File"}),
+    "url": frozenset({"Endpoint"}),
+    "host": frozenset({"Host"}),
+    "email": frozenset({"Mailbox"}),
+    "id": frozenset({"Object"}),
+    "repo": frozenset({"Repo", "Branch"}),
+}
+"""Cedar types of the resources of each kind. Every kind may also come out `Opaque`."""
 
 
 def derive_authority(
@@ -60,8 +70,18 @@ def authority_because(
     return derived, why
 
 
+def possible_accesses(
+    descriptor: Descriptor, spec: AccessSpec
+) -> Iterator[tuple[Verb, frozenset[str], frozenset[Authority]]]:
+    """(verb, types of resources, levels) of everything that this access can come to: what actions are for."""
+    own = possible_levels(descriptor, spec)
+    yield spec.verb, RESOURCE_TYPES.get(spec.kind, frozenset({"Opaque"})), own
+    for verb, (types, levels) in POSSIBLE.get(spec.kind, {}).items():
+        yield verb, types, frozenset(max(level, spec.raised_authority) for level in levels)
+
+
 def possible_levels(descriptor: Descriptor, spec: AccessSpec) -> frozenset[Authority]:
-    """Every authority that `derive_authority` can give this access: what actions are made for."""
+    """Every authority that `derive_authority` can give this access itself."""
     # Only a path can be seen to lie in a sandbox.
     sandbox = (False, True) if spec.kind == "path" else (False,)
     return frozenset(
@@ -86,6 +106,8 @@ class _Found:
     spec: AccessSpec
     tokens: Tokens | None
     value: Any
+    ref: str | None = None
+    """Of kind `repo`: the branch, from an argument of its own."""
 
 
 def canonicalize_call(
@@ -101,6 +123,17 @@ def canonicalize_call(
     canonical = arguments
     judged = above = 0
     for found in _resource_values(descriptor, arguments):
+        if found.spec.kind in EFFECT_KINDS:
+            named = _effects(descriptor, roles, found, believed)
+            if isinstance(named, NotCanonical):
+                errors.append(_argument_error(found, named))
+                continue
+            accesses += named
+            above += sum(len(access.resource.chain) for access in named)
+            judged = len(accesses)
+            if judged > MAX_ACCESSES or above > MAX_ANCESTORS:
+                return _too_many()
+            continue
         resources = _canonical(found, believed)
         if isinstance(resources, NotCanonical):
             errors.append(_argument_error(found, resources))
@@ -108,7 +141,7 @@ def canonicalize_call(
         understood = all(resource.kind != "opaque" for resource in resources)
         if found.tokens is not None and isinstance(found.value, str) and understood:
             # A list in one string (recipients) stays one string, of canonical members.
-            spelled = ", ".join(resource.value for resource in resources)
+            spelled = ", ".join(_spelled(resource, found) for resource in resources)
             canonical = replace_leaf(canonical, found.tokens, spelled)
         for resource in resources:
             accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
@@ -149,7 +182,7 @@ def _resource_values(descriptor: Descriptor, arguments: Mapping[str, Any]) -> It
             continue
         for tokens, value in _items(arguments, spec.at):
             if value is not None:
-                yield _Found(spec, tokens, value)
+                yield _Found(spec, tokens, value, _ref(spec, arguments))
             elif spec.when_absent is not None:
                 # Each place that lacks its value stands for the resource, whatever the others have.
                 yield _Found(spec, None, spec.when_absent)
@@ -165,10 +198,82 @@ def _items(arguments: Mapping[str, Any], pattern: Tokens) -> Iterator[tuple[Toke
             yield tokens, value if value != [] else None
 
 
+def _ref(spec: AccessSpec, arguments: Mapping[str, Any]) -> str | None:
+    """The branch that another argument names."""
+    if spec.ref_at is None:
+        return None
+    return next((str(value) for _, value in find(arguments, spec.ref_at) if value is not None), None)
+
+
+def _spelled(resource: Resource, found: _Found) -> str:
+    """What stands in the argument: of a remote whose branch has an argument of its own, the remote alone."""
+    return resource.value.partition("#")[0] if found.ref is not None else resource.value
+
+
+def _effects(
+    descriptor: Descriptor, roles: RoleTable, found: _Found, believed: BelievedClaims
+) -> list[Access] | NotCanonical:
+    """The accesses that the value itself names, with an authority for each."""
+    spec = found.spec
+    effects = effects_of(spec, found.value, believed)
+    if isinstance(effects, NotCanonical):
+        if effects.understood:
+            return effects
+        whole = opaque(spec.kind, opaque_text(found.value), effects.code)
+        effects = (Effect(verb=spec.verb, resource=whole, changes=True),)
+    accesses = []
+    for effect in effects:
+        authority, because = effect_authority(descriptor, spec, effect, believed)
+        accesses.append(
+            Access(
+                verb=effect.verb,
+                resource=effect.resource,
+                scope=effect.scope,
+                authority=authority,
+                authority_because=because,
+                argument=format_pointer(found.tokens) if found.tokens is not None else "",
+                role=roles.role_of(found.tokens) if found.tokens is not None else "",
+            )
+        )
+    return accesses
+
+
+def effect_authority(
+    descriptor: Descriptor, spec: AccessSpec, effect: Effect, believed: BelievedClaims
+) -> tuple[Authority, str]:
+    """The authority of one effect of a value, and why (spec section 1).
+
+    The effects of a shell line lie apart, so each file that it writes is judged by where it lies, and a
+    program by whether it does anything besides.
+    """
+    in_sandbox = _in_sandbox(effect.resource, believed.sandbox_root)
+    if effect.verb in ALWAYS_A3:
+        derived, why = Authority.A3, f"`{effect.verb}` is always A3"
+    elif effect.verb in READING:
+        derived, why = Authority.A0, f"`{effect.verb}` changes nothing"
+    elif believed.disbelieved:
+        derived, why = Authority.A3, "the caller claims something that its credential may not claim"
+    elif effect.verb is Verb.EXECUTE and effect.resource.kind == "program" and not effect.changes:
+        derived, why = Authority.A0, "all that the program does is among the other accesses"
+    elif effect.verb is Verb.EXECUTE and believed.confined:
+        derived, why = Authority.A1, "the runtime holds what runs in the believed sandbox"
+    elif effect.verb is not Verb.EXECUTE and in_sandbox:
+        derived, why = Authority.A1, "it lies in the believed sandbox"
+    elif spec.kind == "sql" and descriptor.is_undoable:
+        derived, why = Authority.A2, "a reviewer found a way back: an undo or a compensator"
+    else:
+        derived, why = Authority.A3, "it lies in no believed sandbox, and there is no reviewed way back"
+    if spec.raised_authority > derived:
+        return spec.raised_authority, f"raised by a reviewer from {derived.name}"
+    return derived, why
+
+
 def _canonical(found: _Found, believed: BelievedClaims) -> tuple[Resource, ...] | NotCanonical:
     spec, value = found.spec, found.value
     if isinstance(value, (dict, list)):
         return NotCanonical(code=f"{spec.kind}.type", message="expected a string that names a resource")
+    if found.ref is not None and isinstance(value, str):
+        value = f"{value}#{found.ref}"
     resources = canonicalize(spec.kind, value, believed.base, object_type=spec.object_type)
     if isinstance(resources, NotCanonical) and not resources.understood:
         return (opaque(spec.kind, opaque_text(value), resources.code),)

@@ -23,6 +23,9 @@ class Profile:
     """Provenance sources that are believed when declared. Others count as untrusted."""
     resolves: bool = False
     """Whether `resolved` claims are believed, so that policies see them as confirmed."""
+    confines: bool = False
+    """Whether the runtime holds every program that it starts in the declared sandbox: then code that nobody
+    has read may run there, and what it changes can be discarded."""
     volume_case_sensitive: bool = True
     volume_normalization: str = "none"
     home: str | None = None

@@ -66,6 +66,14 @@ class AccessSpec:
     scope: Scope = Scope.OBJECT
     tree_if: tuple[str, ...] | None = None
     """Pointer to an argument that makes the scope a tree when it is anything but false or absent."""
+    ref_at: tuple[str, ...] | None = None
+    """Of kind `repo`: where the branch stands; without it the value may name one after `#`."""
+    database: str | None = None
+    """Of kind `sql`: what rules call the database behind the connection."""
+    dialect: str | None = None
+    """Of kind `sql`: how its statements are to be read."""
+    default_schema: str | None = None
+    """Of kind `sql`: where names without a schema are."""
     raised_authority: Authority = Authority.A0
     """What a reviewer raised this access to. Raising only: the derived authority is the floor."""
 

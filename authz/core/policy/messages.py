@@ -12,7 +12,7 @@ from typing import Final
 
 from cedarpy import pst
 
-from authz.core.cedar_schema import ENTITY_ATTRIBUTES, RESOURCE_TYPES, Action
+from authz.core.cedar_schema import ALL_RESOURCE_TYPES, ENTITY_ATTRIBUTES, Action
 from authz.core.policy.names import attribute_names
 from authz.core.policy.narrow import ALWAYS_DECLARED, TypeFault, is_about, scope_actions
 from authz.errors import BundleProblem
@@ -21,7 +21,7 @@ NO_ACTION: Final = "rule.no-action"
 UNKNOWN_ACTION: Final = "rule.unknown-action"
 BY_MISSING_TOOLS: Final = frozenset({NO_ACTION, UNKNOWN_ACTION, "rule.has-unknown"})
 """Codes of what a rule is told merely because a tool that it is about could not be compiled."""
-_RESOURCES: Final = frozenset({*RESOURCE_TYPES.values(), "Opaque"})
+_RESOURCES: Final = ALL_RESOURCE_TYPES
 _LISTED: Final = 3
 _NUMBER: Final = (
     'ask `… has long && ….long > 5`, or `… has decimal` and `.decimal.greaterThan(decimal("5.0"))`'

@@ -16,7 +16,7 @@ from typing import Any, Final
 from cedarpy import pst
 
 from authz.core.cedar_context import Reads
-from authz.core.cedar_schema import RESOURCE_TYPES
+from authz.core.cedar_schema import ALL_RESOURCE_TYPES, WITHIN
 from authz.core.policy.reads import context_reads, literals_looked_into
 from authz.core.policy.rules import Policy
 from authz.model.decision import RuleKind
@@ -26,15 +26,6 @@ Uid = tuple[str, str]
 ANY: Final = ""
 """In place of an action name: a policy about every action. No action has that id."""
 
-# What resources can be in: the types below each type that a scope can name.
-_WITHIN: Final = {
-    "Directory": frozenset({"File"}),
-    "UrlPath": frozenset({"Endpoint"}),
-    "Host": frozenset({"Host", "Endpoint"}),
-    "Domain": frozenset({"Host", "Endpoint", "Mailbox"}),
-    "ObjectType": frozenset({"Object"}),
-}
-_ALL_TYPES: Final = frozenset({*RESOURCE_TYPES.values(), "Opaque"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,9 +84,9 @@ class Scoped:
     @property
     def resource_types(self) -> frozenset[str]:
         """The types of the resources that the scope can hold for."""
-        types = _ALL_TYPES if self.resource_type is None else frozenset({self.resource_type})
+        types = ALL_RESOURCE_TYPES if self.resource_type is None else frozenset({self.resource_type})
         if self.resource is not None:
-            types &= _WITHIN.get(self.resource[0], frozenset({self.resource[0]}))
+            types &= WITHIN.get(self.resource[0], frozenset({self.resource[0]}))
         return types
 
 

@@ -59,8 +59,8 @@ entity Object in [ObjectType] = { type: String, value: String };
 // A subcommand is in its program. One that is not `known` may do more than its accesses say.
 entity Program in [Program] = { name: String, known: Bool };
 // A repository is in its folders, a branch in its repository, and both in who serves them.
-entity Repo in [Repo, Host, Domain] = { host: String };
-entity Branch in [Repo, Host, Domain] = { name: String, host: String };
+entity Repo in [Repo, Host, Domain] = { host: String, class: String };
+entity Branch in [Repo, Host, Domain] = { name: String, host: String, class: String };
 entity Database;
 entity Schema in [Database];
 entity Table in [Schema, Database];

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from authz.core.canonical import canonicalize
+from authz.core.canonical import canonicalize, literal_resource
 from authz.model.resource import Base, NotCanonical, Resource
 
 NO_USER: Final = ""
@@ -86,7 +86,7 @@ class EntityDirectory:
         return found
 
     def forget(self) -> None:
-        """Drop what was prepared, once the bundle decides no more: all of it refers back to this directory."""
+        """Drop what was prepared, once the bundle decides no more: all of it refers back to this object."""
         self._cache.clear()
 
     def load(self, agent: str, user: str, literals: Iterable[Uid]) -> Mapping[Uid, bytes]:
@@ -141,11 +141,11 @@ def _literal_chain(uid: Uid) -> Mapping[Uid, bytes]:
     if uid[0] == "Object":
         object_type, _, value = uid[1].partition(":")
         return _chain_documents(canonicalize("id", value, Base(), object_type=object_type))
-    kinds = {"File": "path", "Directory": "path", "Endpoint": "url", "UrlPath": "url", "Host": "host"}
-    kind = kinds.get(uid[0]) or {"Domain": "host", "Mailbox": "email"}.get(uid[0])
-    if kind is None:
-        return {}
-    return _chain_documents(canonicalize(kind, uid[1], Base()))
+    place = literal_resource(*uid)
+    if place is not None:
+        return _chain_documents((place,))
+    kind = {"Host": "host", "Domain": "host", "Mailbox": "email"}.get(uid[0])
+    return {} if kind is None else _chain_documents(canonicalize(kind, uid[1], Base()))
 
 
 def _chain_documents(found: tuple[Resource, ...] | NotCanonical) -> Mapping[Uid, bytes]:

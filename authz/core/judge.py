@@ -7,13 +7,16 @@ from typing import Final
 from authz.core.cedar_context import ContextFacts
 from authz.core.cedar_request import access_entities, question
 from authz.core.claims import BelievedClaims
+from authz.core.entities import PreparedEntities
 from authz.core.facts import Draft, Facts, Judgement
+from authz.core.policy import PolicyEngine
 from authz.core.provenance import ArgumentProvenance
 from authz.core.ruleset import Tool
 from authz.core.tools import CanonicalCall
 from authz.model.call import Call
 from authz.model.capability import NO_CAPABILITY, CapabilityFacts
 from authz.model.decision import (
+    Access,
     AccessVerdict,
     Code,
     Effect,
@@ -24,13 +27,15 @@ from authz.model.decision import (
     Stage,
     strictest,
 )
-from authz.model.resource import Scope
+from authz.model.resource import Resource, Scope
 
 TREE_RULE: Final = RuleMatch(
     rule="authz:tree",
     kind=RuleKind.ASK,
-    reason="the call reaches everything beneath its resource, which is not judged item by item",
+    reason="the call reaches everything beneath its resource, and a rule looks closer than at places",
 )
+MAX_PLACES: Final = 1024
+"""That rules name beneath one tree; over it, the tree is refused: each is an evaluation."""
 CALLER_RULE: Final = RuleMatch(
     rule="authz:caller-asked", kind=RuleKind.ASK, reason="the caller asked for a person to look"
 )
@@ -75,22 +80,69 @@ def evaluate_policy(
     for agent in agents:
         principal = facts.ruleset.entities.principal(agent, call.subject.on_behalf_of)
         for index, access in enumerate(canonical.accesses):
-            # Its own resource only: no rule can get from one access to the resource of another, and
-            # handing all of them over each time would cost the square of their number.
-            added = access_entities(access)
-            (answer,) = engine.evaluate([question(agent, tool, access, context)], principal, added)
-            internal = internal or answer.internal
-            by_access[index].append(
-                AccessVerdict(
-                    access=access,
-                    effect=answer.effect,
-                    code=answer.code,
-                    rules=answer.rules,
-                    overruled=answer.overruled,
-                )
-            )
-    verdicts = tuple(_raise_tree(_strictest_verdict(verdicts)) for verdicts in by_access)
-    return _judge(verdicts, internal)
+            verdict = _verdict(engine, principal, agent, tool, access, context)
+            internal = internal or verdict.internal
+            by_access[index].append(verdict)
+    return _judge(tuple(map(_strictest_verdict, by_access)), internal)
+
+
+def _verdict(
+    engine: PolicyEngine,
+    principal: PreparedEntities,
+    agent: str,
+    tool: Tool,
+    access: Access,
+    context: ContextFacts,
+) -> AccessVerdict:
+    """What the rules say of one access; of a tree at its root, and at every place beneath that one names."""
+    # Its own resource only: no rule can get from one access to the resource of another, and handing all of
+    # them over each time would cost the square of their number.
+    asked = question(agent, tool, access, context)
+    (answer,) = engine.evaluate([asked], principal, access_entities(access))
+    verdict = AccessVerdict(
+        access=access,
+        effect=answer.effect,
+        code=answer.code,
+        rules=answer.rules,
+        overruled=answer.overruled,
+        internal=answer.internal,
+    )
+    if access.scope is not Scope.TREE or verdict.effect is Effect.DENY:
+        return verdict
+    places = engine.places_beneath(asked.action, access.resource)
+    if len(places) > MAX_PLACES:
+        return replace(
+            verdict, effect=Effect.DENY, code=Code.POLICY_ERROR, rules=(), internal="too many places"
+        )
+    for place in places:
+        beneath = replace(access, resource=place, scope=Scope.OBJECT)
+        found = _verdict(engine, principal, agent, tool, beneath, context)
+        if found.effect is Effect.DENY:
+            return replace(found, access=access, beneath=(place.uri,))
+        if found.effect is Effect.REQUIRE_APPROVAL:
+            verdict = _asked(verdict, found, place)
+    permits = verdict.overruled if verdict.effect is Effect.REQUIRE_APPROVAL else verdict.rules
+    if engine.covers_beneath(asked.action, [rule.rule for rule in permits]):
+        return verdict
+    return _raised(verdict, (TREE_RULE,))
+
+
+def _asked(verdict: AccessVerdict, found: AccessVerdict, place: Resource) -> AccessVerdict:
+    """A tree that is asked for because of a place beneath it."""
+    raised = _raised(verdict, found.rules)
+    return replace(raised, beneath=(*verdict.beneath, place.uri))
+
+
+def _raised(verdict: AccessVerdict, asking: Sequence[RuleMatch]) -> AccessVerdict:
+    """An allow or an ask that these rules ask for as well."""
+    asks = verdict.effect is Effect.REQUIRE_APPROVAL
+    return replace(
+        verdict,
+        effect=Effect.REQUIRE_APPROVAL,
+        code=Code.APPROVAL_REQUIRED,
+        rules=_union([verdict.rules if asks else (), tuple(asking)]),
+        overruled=verdict.overruled if asks else verdict.rules,
+    )
 
 
 def _strictest_verdict(verdicts: Sequence[AccessVerdict]) -> AccessVerdict:
@@ -103,21 +155,6 @@ def _strictest_verdict(verdicts: Sequence[AccessVerdict]) -> AccessVerdict:
         code=_worst_code(deciding),
         rules=_union(verdict.rules for verdict in deciding),
         overruled=_union(verdict.overruled for verdict in deciding),
-    )
-
-
-def _raise_tree(verdict: AccessVerdict) -> AccessVerdict:
-    """A tree is judged at its root only, so far: an allow of one is a person's to give."""
-    if verdict.access.scope is not Scope.TREE or verdict.effect is Effect.DENY:
-        return verdict
-    asking = verdict.rules if verdict.effect is Effect.REQUIRE_APPROVAL else ()
-    permits = verdict.overruled if verdict.effect is Effect.REQUIRE_APPROVAL else verdict.rules
-    return replace(
-        verdict,
-        effect=Effect.REQUIRE_APPROVAL,
-        code=Code.APPROVAL_REQUIRED,
-        rules=(*asking, TREE_RULE),
-        overruled=permits,
     )
 
 

@@ -226,6 +226,8 @@ def _access(
         "effect": verdict.effect.value if verdict else None,
         "code": verdict.code.value if verdict else None,
         "rules": [rule.rule for rule in verdict.rules] if verdict else [],
+        # Places that rules name, which the requester need not know of: in the record, not on the wire.
+        **({"beneath": list(verdict.beneath)} if verdict and verdict.beneath else {}),
     }
 
 

@@ -140,6 +140,10 @@ class AccessVerdict:
     rules: tuple[RuleMatch, ...] = ()
     overruled: tuple[RuleMatch, ...] = ()
     """Permits that an asking rule outranked. Recorded, never on the wire."""
+    internal: str = ""
+    """Why, for the record only."""
+    beneath: tuple[str, ...] = ()
+    """Of a tree: canonical URIs of the places beneath it that settled the effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ __all__ = [
     "canonical_uri",
     "canonicalize",
     "describe",
+    "literal_resource",
     "opaque",
     "opaque_text",
 ]
@@ -85,6 +86,28 @@ def canonical_literal(
     """
     rules = _LITERALS.get(entity_type)
     return id if rules is None else rules(id, volume)
+
+
+def literal_resource(entity_type: str, id: str) -> Resource | None:  # noqa: A002  (what Cedar calls it)
+    """The resource that a canonical literal of a policy stands for; `None` for what is no place."""
+    kind = _PLACES.get(entity_type)
+    if kind is None:
+        return None
+    found = sql_resource(id) if kind == "sql" else _single(canonicalize(kind, id, Base()))
+    return None if isinstance(found, NotCanonical) else found
+
+
+_PLACES: Mapping[str, str] = {
+    "File": "path",
+    "Directory": "path",
+    "Endpoint": "url",
+    "UrlPath": "url",
+    "Repo": "repo",
+    "Branch": "repo",
+    "Table": "sql",
+    "Schema": "sql",
+    "Database": "sql",
+}
 
 
 def canonical_uri(uri: str) -> Resource | NotCanonical:

@@ -23,7 +23,7 @@ from authz.core.canonical.spelling import (
     percent_encoded,
     wrong_type,
 )
-from authz.model.resource import Entity, NotCanonical, Resource
+from authz.model.resource import AttributeValue, Entity, NotCanonical, Resource
 
 MAX_REMOTE_CHARACTERS = 2048
 MAX_SEGMENTS = 32
@@ -98,16 +98,16 @@ def canonicalize_repo(value: JsonScalar) -> tuple[Resource, ...] | NotCanonical:
 def repo_resource(remote: Remote, ref: str | None) -> Resource:
     """The repository, or what `ref` (see `branch_name`) names in it."""
     path = (remote.server, *remote.segments)
+    where: dict[str, AttributeValue] = {"host": remote.host.id, "class": remote.host.attributes["class"]}
     folders = tuple(
-        Entity(type="Repo", id="/".join(path[:end]), attributes={"host": remote.host.id})
-        for end in range(len(path), 0, -1)
+        Entity(type="Repo", id="/".join(path[:end]), attributes=where) for end in range(len(path), 0, -1)
     )
     name = folders[0].id
     chain = (*folders, *remote.host.chain)
     uri = f"repo:{percent_encoded(name)}"
     if ref is None:
         return Resource(kind="repo", uri=uri, value=remote.spelled, chain=chain)
-    branch = Entity(type="Branch", id=f"{name}#{ref}", attributes={"name": ref, "host": remote.host.id})
+    branch = Entity(type="Branch", id=f"{name}#{ref}", attributes={"name": ref, **where})
     return Resource(
         kind="repo",
         uri=f"{uri}#{percent_encoded(ref)}",

@@ -15,13 +15,14 @@ from authz.core.policy.findings import Findings, PolicyAnswer, broken
 from authz.core.policy.index import PolicyIndex, names_of
 from authz.core.policy.narrow import SCHEMA_INVALID
 from authz.core.policy.parsed_entities import ParsedEntities
+from authz.core.policy.places import NamedPlaces
 from authz.core.policy.rules import Policy, first_line
 from authz.core.policy.scopes import Scoped, Uid
 from authz.core.policy.slices import Slicer
 from authz.core.policy.validation import ValidationCache
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import RuleKind, RuleMatch
-from authz.model.resource import Entity
+from authz.model.resource import Entity, Resource
 
 MAX_PREPARED_ACTIONS: Final = 512
 """Their schemas are kept parsed, some 80 kB each."""
@@ -91,6 +92,7 @@ class PolicyEngine:
         self._index = PolicyIndex(Scoped.of(number, policy) for number, policy in enumerate(policies))
         self._slicer = Slicer(self._index)
         self._entities = ParsedEntities()
+        self._places = NamedPlaces(policies)
         self._prepared: OrderedDict[str, _PreparedAction] = OrderedDict()
 
     def _check(
@@ -146,6 +148,19 @@ class PolicyEngine:
             # The schema has held the request to its types once.
             schema = None
         return findings.answer()
+
+    def places_beneath(self, action: str, root: Resource) -> Sequence[Resource]:
+        """What rules about this action name beneath `root`: a tree is judged there too."""
+        return self._places.beneath(self._names(action), root)
+
+    def covers_beneath(self, action: str, permits: Iterable[str]) -> bool:
+        """Whether these permits, which allow a tree at its root and at every place that is named beneath it,
+        allow all of it: no rule about this action looks closer than at where something lies."""
+        return self._places.covers(self._names(action), permits)
+
+    def _names(self, action: str) -> frozenset[str]:
+        known = self._actions.get(action)
+        return frozenset((action, *(known.groups if known is not None else ())))
 
     def could_allow(
         self, principal: tuple[str, str], action: str, known: PreparedEntities, added: str

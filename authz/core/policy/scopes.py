@@ -27,7 +27,6 @@ ANY: Final = ""
 """In place of an action name: a policy about every action. No action has that id."""
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scoped:
     """One policy with what its scopes say. Compared by identity; `number` orders a bundle's policies."""

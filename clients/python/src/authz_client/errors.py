@@ -1,4 +1,14 @@
-"""Every way to be left without an answer. Each is a refusal: none of them may be read as an allow."""
+"""Every way to be left without an answer, or without a safe way to act on one.
+
+Each is a refusal: none of them may be read as an allow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from authz_client.model import Decision
 
 
 class DecisionUnavailable(Exception):
@@ -49,3 +59,52 @@ class RequestRefused(DecisionUnavailable):
         self.status = status
         self.code = code
         self.detail = detail
+
+
+class ExecutionRefused(Exception):
+    """A decision was made, or is about to be asked for, but the call cannot be run as it was decided.
+
+    Never an allow, and never to be answered by running the call another way. Messages are lower case and
+    say what to do next.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotCovered(ExecutionRefused):
+    """The decision is none that permits this: no live allow, or one of another object or verb."""
+
+
+class UnsupportedPlatform(ExecutionRefused):
+    """This system has no way to do it safely. There is no unsafe way to fall back on."""
+
+
+class PathRefused(ExecutionRefused):
+    """The path has no one object that could be decided on."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """Stable: `path.loop`, `path.not_directory`, `path.process_alias`, …"""
+
+
+class ObjectChanged(ExecutionRefused):
+    """What stands at the path is not what was decided on: resolve and ask again."""
+
+
+class HopRefused(ExecutionRefused):
+    """The decision on one hop of a fetch is not an allow. `decision` says why and what may be tried."""
+
+    def __init__(self, message: str, *, decision: Decision) -> None:
+        super().__init__(message)
+        self.decision = decision
+
+
+class AddressRefused(ExecutionRefused):
+    """A name led to an address of a class that the decision on the name does not cover."""
+
+
+class FetchFailed(ExecutionRefused):
+    """There is no complete response: no connection, bad TLS, over a limit, or not HTTP."""

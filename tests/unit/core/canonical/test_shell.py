@@ -153,14 +153,14 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ("git log -p -1", {"git/log", "read /w"}),
     ("git clean -fdx", {"git/clean", "delete /w/**"}),
     ("git clean -n", {"git/clean", "read /w/**"}),
-    ("git push git@github.com:a/b.git HEAD:main", {"git/push", "read /w/**", "write github.com/a/b#main"}),
+    ("git push git@github.com:a/b.git HEAD:main", {"git/push", "read /w", "write github.com/a/b#main"}),
     (
         "git push https://github.com/a/b +main",
-        {"git/push", "read /w/**", "write github.com/a/b#main", "delete github.com/a/b#main"},
+        {"git/push", "read /w", "write github.com/a/b#main", "delete github.com/a/b#main"},
     ),
     (
         "git push https://github.com/a/b :old",
-        {"git/push", "read /w/**", "write github.com/a/b#old", "delete github.com/a/b#old"},
+        {"git/push", "read /w", "write github.com/a/b#old", "delete github.com/a/b#old"},
     ),
     ("pip list > /dev/null 2>&1", {"pip/list", "read /w"}),
 ]

@@ -87,8 +87,10 @@ def _no_output(found: Parsed) -> None:
 
 
 def _compares(run: Run, found: Parsed) -> None:
-    _no_output(found)
-    run.here(Verb.READ)
+    """Shows tracked files as they lie there: what the repository holds, with what has changed since."""
+    _inspects(run, found)
+    # Given places outside the repository, `git diff` compares any two files.
+    run.read(*(word for word in found.operands if known_text(word).startswith(("/", "..", "./"))))
 
 
 def _adds(run: Run, found: Parsed) -> None:
@@ -100,8 +102,7 @@ def _adds(run: Run, found: Parsed) -> None:
 
 def _commits(run: Run, found: Parsed) -> None:
     run.read(*found.values("F", "file"))
-    if found.has("a", "all") or found.operands:
-        run.here(Verb.READ)
+    run.read(*found.operands, tree=True)
     run.here(Verb.WRITE, tree=False)
 
 
@@ -184,7 +185,7 @@ def _pushes(run: Run, found: Parsed) -> None:
     """`git push`: writes refs of the remote. Which ones, only the repository knows unless they are named."""
     remote = found.operands[0] if found.operands else Word(text="origin")
     refspecs = found.operands[1:]
-    run.here(Verb.READ)
+    run.here(Verb.READ, tree=False)
     forces = found.has("f", "force", "force-with-lease", "mirror", "prune")
     if found.has("all", "mirror", "tags", "follow-tags", "prune") or not refspecs:
         _remote(run, remote, Verb.WRITE)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.programs.describe import Description
 from authz.core.canonical.shell.run import Run, known_text
 from authz.model.resource import Verb
@@ -102,10 +101,7 @@ _PLAIN: Final = frozenset(
 def _code(run: Run, name: str) -> None:
     """Code of the project, or of whoever published a package, runs and may do anything."""
     run.program(name, known=False, changes=True)
-    run.here(Verb.READ)
-    if not run.confined:
-        raise Unreduced("code")
-    run.here(Verb.WRITE)
+    run.code()
 
 
 def _builder(run: Run) -> None:

@@ -200,7 +200,7 @@ def _stale_schema(schema: bytes | None, examined: Examined) -> list[Finding]:
     problem = BundleProblem(
         "it is not what the tools generate, so editors check rules against something else",
         file=SCHEMA_FILE,
-        hint=f"run `authz schema` and write its output to {SCHEMA_FILE}",
+        hint="run `authz schema --write`",
         code=SCHEMA_STALE,
         severity=Severity.WARNING,
     )

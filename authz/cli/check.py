@@ -1,11 +1,11 @@
 """`authz check`: everything a bundle can be told before it bites (spec section 6)."""
 
 import argparse
-import sys
-from pathlib import Path
 
 from authz.bundle.check import CODES, check_folder
+from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.findings import JSON_SHAPE, Printer, as_json
+from authz.cli.json_output import add_json_argument, print_json
 
 HELP = "check a bundle: what keeps it from loading, and what is surely not meant"
 
@@ -18,12 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "loads, but is surely not what was meant; an info is for reading.\n"
         "Exit code: 0 nothing fails, 1 an error (with --strict: or a warning), 2 the folder cannot be read."
     )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path("policies"), help="the bundle; default: policies"
-    )
+    add_bundle_argument(parser)
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    parser.add_argument("--info", action="store_true", help="show infos too (JSON always has them)")
+    add_json_argument(parser)
+    parser.add_argument(
+        "--info", action="store_true", help="show infos and accepted findings too (JSON has them)"
+    )
     parser.add_argument(
         "--no-lint", action="store_true", help="without the lint of tools: `authz tools lint`"
     )
@@ -38,9 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check and print; 1 when something fails."""
-    report = check_folder(args.folder, with_tools=not args.no_lint)
+    folder = bundle_folder(args)
+    report = check_folder(folder, with_tools=not args.no_lint)
     if args.json:
-        sys.stdout.write(as_json(report, folder=str(args.folder), strict=args.strict) + "\n")
+        print_json(as_json(report, folder=str(folder), strict=args.strict))
     else:
         Printer().report(report, with_infos=args.info)
     return int(report.fails(strict=args.strict))

@@ -32,10 +32,13 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--data-dir",
         type=Path,
+        metavar="FOLDER",
         help=f"folder of keys and of the SQLite database {DATABASE_NAME}; default: database and folder as "
         "`authz serve` is configured (AUTHZ_DATABASE_URL, AUTHZ_DATA_DIR), else ./var",
     )
-    group.add_argument("--database", type=Path, help="a SQLite database file; its keys lie beside it")
+    group.add_argument(
+        "--database", type=Path, metavar="FILE", help="a SQLite database file; its keys lie beside it"
+    )
 
 
 def read_location(args: argparse.Namespace) -> DataLocation:

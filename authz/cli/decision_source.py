@@ -37,7 +37,9 @@ class DecisionSource(Protocol):
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where records come from."""
     add_data_arguments(parser)
-    parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"default: {DEFAULT_TENANT}")
+    parser.add_argument(
+        "--tenant", default=DEFAULT_TENANT, metavar="NAME", help=f"whose log; default: {DEFAULT_TENANT}"
+    )
     parser.add_argument("--url", help="ask a running service instead, such as http://localhost:8700")
     parser.add_argument(
         "--key-env",

@@ -1,13 +1,13 @@
 """`authz decisions search`: find decisions in the log (spec section 10)."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from authz.bundle.case_format import moment_ms
 from authz.cli.data_location import fail, printable
 from authz.cli.decision_source import MAX_LIMIT, add_source_arguments, source_of
+from authz.cli.json_output import add_json_argument, print_json
 from authz.errors import AuthzError
 from authz.model.decision import Effect
 from authz.model.record import EventQuery, EventType
@@ -22,17 +22,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit code: 0 found, 1 nothing found, 2 the log cannot be read."
     )
     add_source_arguments(parser)
-    parser.add_argument("--agent")
-    parser.add_argument("--user", help="on whose behalf")
-    parser.add_argument("--tool", metavar="SERVER/NAME")
-    parser.add_argument("--rule", help="a rule that determined the decision")
-    parser.add_argument("--effect", choices=list(Effect))
-    parser.add_argument("--trace", metavar="TRACE_ID")
-    parser.add_argument("--type", choices=list(EventType), help="type of record; default: all")
-    parser.add_argument("--since", type=_moment, metavar="TIME", help="RFC 3339, with an offset")
-    parser.add_argument("--until", type=_moment, metavar="TIME")
-    parser.add_argument("--limit", type=_limit, default=50, help=f"at most, 1 to {MAX_LIMIT}; default: 50")
-    parser.add_argument("--json", action="store_true", help="print whole records, one JSON object a line")
+    parser.add_argument("--agent", metavar="NAME", help="who asked")
+    parser.add_argument("--user", metavar="NAME", help="on whose behalf")
+    parser.add_argument("--tool", metavar="SERVER/NAME", help="what was to be called")
+    parser.add_argument("--rule", metavar="ID", help="a rule that determined the decision")
+    parser.add_argument(
+        "--effect", choices=list(Effect), metavar="EFFECT", help=f"one of {', '.join(Effect)}"
+    )
+    parser.add_argument("--trace", metavar="ID", help="the `trace_id` of the call")
+    parser.add_argument(
+        "--type",
+        choices=list(EventType),
+        metavar="TYPE",
+        help=f"type of record, one of {', '.join(EventType)}; default: all",
+    )
+    parser.add_argument("--since", type=_moment, metavar="TIME", help="not before: RFC 3339, with an offset")
+    parser.add_argument("--until", type=_moment, metavar="TIME", help="not after")
+    parser.add_argument(
+        "--limit", type=_limit, default=50, metavar="N", help=f"at most, 1 to {MAX_LIMIT}; default: 50"
+    )
+    add_json_argument(parser, help="print JSON instead of text, one whole record on one line")
 
 
 def _moment(text: str) -> int:
@@ -68,7 +77,10 @@ def run(args: argparse.Namespace) -> int:
     except AuthzError as fault:
         return fail(fault)
     for record in records:
-        print(json.dumps(record, ensure_ascii=False) if args.json else _line(record))
+        if args.json:
+            print_json(record)
+        else:
+            print(_line(record))
     return 0 if records else 1
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from authz.bundle.case_text import dump_case
 from authz.cli.data_location import fail, printable
 from authz.cli.decision_source import add_source_arguments, source_of
+from authz.cli.json_output import JSON_HELP, add_json_argument, print_json
 from authz.core.cases.from_record import case_of_record
 from authz.errors import AuthzError
 
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--as-test", action="store_true", help="print a case of tests/*.yaml")
-    form.add_argument("--json", action="store_true", help="print the whole record as JSON")
+    add_json_argument(form, help=f"{JSON_HELP}: the whole record")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     except AuthzError as fault:
         return fail(fault)
     if args.json:
-        print(json.dumps(record, ensure_ascii=False, indent=2))
+        print_json(record)
     else:
         _show(record)
     return 0

@@ -1,7 +1,6 @@
 """`authz explain`: why a call is decided as it is, stage by stage and rule by rule."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +13,10 @@ from rich.console import Console
 from authz.app import SystemClock, protected_places
 from authz.bundle.cases import read_cases
 from authz.bundle.load import compile_bundle, read_sources
+from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.decision_source import add_source_arguments, source_of
 from authz.cli.explain_view import show
+from authz.cli.json_output import JSON_HELP, add_json_argument, print_json
 from authz.config import load_config
 from authz.core.cases.case import Case, find_case
 from authz.core.cases.deciding import call_of, facts_of
@@ -59,22 +60,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "request", nargs="?", metavar="REQUEST", help="a body of POST /decide in a file; - is standard input"
     )
     what.add_argument("--decision", metavar="ID", help="a decision of the log")
-    what.add_argument("--test", metavar="FILE::NAME", help="a case of the bundle's tests")
-    parser.add_argument("--bundle", type=Path, default=Path("policies"), help="default ./policies")
+    what.add_argument("--test", metavar="FILE:NAME", help="a case, as `authz test` names it")
+    add_bundle_argument(parser)
     parser.add_argument("--profile", metavar="NAME", help="credential profile of the caller")
     parser.add_argument("--at", metavar="TIME", help="decide as at this time (RFC 3339, with an offset)")
     parser.add_argument(
         "--exposed", action="append", default=[], metavar="LABEL", help="a label the session was exposed to"
     )
     parser.add_argument("--all-rules", action="store_true", help="every rule, however far off")
-    parser.add_argument("--json", action="store_true", help="the whole explanation as JSON")
+    add_json_argument(parser, help=f"{JSON_HELP}: the whole explanation")
     add_source_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     options = _Options(
-        bundle=args.bundle,
+        bundle=bundle_folder(args),
         profile=args.profile,
         at_ms=_moment_ms(args.at) if args.at is not None else None,
         exposed=frozenset(args.exposed),
@@ -82,8 +83,7 @@ def run(args: argparse.Namespace) -> int:
     )
     told = _explained(args, options)
     if args.json:
-        # Escaped, so that no terminal meets what a value holds.
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        print_json(told)
     else:
         show(told, Console(highlight=False, markup=False, emoji=False))
     return 0
@@ -134,7 +134,7 @@ def _case(name: str, files: Mapping[str, bytes], ruleset: Ruleset, options: _Opt
 def _no_such_case(name: str, wanted: str, cases: Sequence[Case]) -> str:
     alike = [case.id for case in cases if (wanted or name).rpartition(":")[2] in case.name][:MAX_ALIKE]
     hint = f"; there are {', '.join(f'`{found}`' for found in alike)}" if alike else ""
-    return f"no single test is named `{name}`{hint}"
+    return f"no test is named `{name}`{hint or '; `authz test --json` lists them'}"
 
 
 def _facts(ruleset: Ruleset, options: _Options) -> Facts:

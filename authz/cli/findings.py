@@ -1,9 +1,7 @@
-"""Findings about a bundle, printed for people (grouped by file) or as one JSON document for CI."""
+"""Findings about a bundle, printed for people (by file and line) or as one JSON document for CI."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any, Final, TextIO
 
 from rich.console import Console
@@ -32,32 +30,30 @@ The JSON document (--json):
   catalogue  {turns, tokens_per_turn, tokens, tokenizer, tools: [{tool, tokens}]}"""
 
 
-def as_json(report: Report, *, folder: str, strict: bool) -> str:
-    """The document that `JSON_SHAPE` describes, on one line."""
-    return json.dumps(
-        {
-            "version": FORMAT_VERSION,
-            "folder": folder,
-            "ok": not report.fails(strict=strict),
-            "strict": strict,
-            "complete": report.linted,
-            "summary": {
-                **{f"{severity}s": report.count(severity) for severity in SEVERITIES},
-                "accepted": len(report.accepted),
-                "rules": report.rules,
-                "tools": report.tools,
-            },
-            "findings": [_finding(problem) for problem in report.findings],
-            "accepted": [{**_finding(one.problem), "reason": one.reason} for one in report.accepted],
-            "catalogue": {
-                "turns": report.cost.turns,
-                "tokens_per_turn": report.cost.per_turn,
-                "tokens": report.cost.total,
-                "tokenizer": _TOKENIZER,
-                "tools": [{"tool": name, "tokens": count} for name, count in report.cost.tokens],
-            },
-        }
-    )
+def as_json(report: Report, *, folder: str, strict: bool) -> dict[str, Any]:
+    """The document that `JSON_SHAPE` describes."""
+    return {
+        "version": FORMAT_VERSION,
+        "folder": folder,
+        "ok": not report.fails(strict=strict),
+        "strict": strict,
+        "complete": report.linted,
+        "summary": {
+            **{f"{severity}s": report.count(severity) for severity in SEVERITIES},
+            "accepted": len(report.accepted),
+            "rules": report.rules,
+            "tools": report.tools,
+        },
+        "findings": [_finding(problem) for problem in report.findings],
+        "accepted": [{**_finding(one.problem), "reason": one.reason} for one in report.accepted],
+        "catalogue": {
+            "turns": report.cost.turns,
+            "tokens_per_turn": report.cost.per_turn,
+            "tokens": report.cost.total,
+            "tokenizer": _TOKENIZER,
+            "tools": [{"tool": name, "tokens": count} for name, count in report.cost.tokens],
+        },
+    }
 
 
 def _finding(problem: BundleProblem) -> dict[str, Any]:
@@ -78,15 +74,15 @@ class Printer:
     def __init__(self, out: TextIO | None = None) -> None:
         self._console = Console(file=out or sys.stdout, highlight=False, soft_wrap=True)
 
-    def report(self, report: Report, *, with_infos: bool, with_accepted: bool = True) -> None:
-        """Every finding under its file, then what is accepted, then the sum."""
+    def report(self, report: Report, *, with_infos: bool) -> None:
+        """Every finding with its place, then the sum; with infos, what is accepted too."""
         shown = [one for one in report.findings if with_infos or one.severity != "info"]
         self._findings(shown)
-        if with_accepted and report.accepted:
+        if with_infos and report.accepted:
             self._accepted(report.accepted)
         if not report.linted:
             self._console.print("Rules were not linted: repair the errors first, then check again.")
-        self._summary(report, hidden=len(shown) < len(report.findings))
+        self._summary(report, with_infos=with_infos)
 
     def cost(self, cost: CatalogueCost) -> None:
         """What the catalogue costs a model."""
@@ -99,41 +95,45 @@ class Printer:
         self._console.print(f"({_TOKENIZER})")
 
     def _findings(self, findings: Sequence[BundleProblem]) -> None:
-        for file, group in groupby(findings, key=lambda problem: problem.file):
-            self._console.print(Text(_plain(file), style="bold"))
-            for problem in group:
-                place = str(problem.line) if problem.line is not None else "-"
-                head = Text(f"{place:>6}  ")
-                head.append(str(problem.severity), style=_COLOURS[problem.severity])
-                head.append(f"  {_plain(problem.message)}")
-                head.append(f"  [{problem.code}]", style="dim")
-                self._console.print(head)
-                if problem.pointer:
-                    self._console.print(Text(f"        at {_plain(problem.pointer)} of its schema"))
-                if problem.hint:
-                    self._console.print(Text(f"        {_plain(problem.hint)}", style="green"))
+        for problem in findings:
+            head = Text(_plain(_place(problem)), style="bold")
+            head.append("  ", style="not bold")
+            head.append(str(problem.severity), style=_COLOURS[problem.severity])
+            head.append(f"  {_plain(problem.message)}", style="not bold")
+            head.append(f"  [{problem.code}]", style="not bold dim")
+            self._console.print(head)
+            if problem.pointer:
+                self._console.print(Text(f"    at {_plain(problem.pointer)} of its schema"))
+            if problem.hint:
+                self._console.print(Text(f"    {_plain(problem.hint)}", style="green"))
+        if findings:
             self._console.print()
 
     def _accepted(self, accepted: Iterable[Accepted]) -> None:
-        self._console.print(Text("accepted", style="bold"))
         for one in accepted:
             problem = one.problem
-            place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file
-            self._console.print(Text(f"        {_plain(place)}  {_plain(problem.message)}  [{problem.code}]"))
-            self._console.print(Text(f"        because {_plain(one.reason)}", style="dim"))
+            place = _plain(_place(problem))
+            self._console.print(Text(f"{place}  accepted  {_plain(problem.message)}  [{problem.code}]"))
+            self._console.print(Text(f"    because {_plain(one.reason)}", style="dim"))
         self._console.print()
 
-    def _summary(self, report: Report, *, hidden: bool) -> None:
+    def _summary(self, report: Report, *, with_infos: bool) -> None:
         counts = ", ".join(
             _counted(report.count(severity), severity)
             for severity in SEVERITIES
             if severity != "info" or report.count(severity)
         )
-        more = " (shown with --info)" if hidden else ""
+        if report.accepted:
+            counts += f", {len(report.accepted)} accepted"
+        hidden = not with_infos and (report.accepted or report.count("info"))
         self._console.print(
             f"{_counted(report.rules, 'rule')}, {_counted(report.tools, 'tool')}: {counts}"
-            f"{more}{f', {len(report.accepted)} accepted' if report.accepted else ''}"
+            f"{' (shown with --info)' if hidden else ''}"
         )
+
+
+def _place(problem: BundleProblem) -> str:
+    return problem.file if problem.line is None else f"{problem.file}:{problem.line}"
 
 
 def _counted(number: int, word: str) -> str:

@@ -19,10 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the store does not know them, so this is not checked."
     )
     add_data_arguments(parser)
-    parser.add_argument("--name", required=True, help="who holds it")
+    parser.add_argument("--name", required=True, metavar="TEXT", help="who holds it")
     parser.add_argument("--roles", required=True, help=f"joined by commas: {', '.join(sorted(ROLES))}")
-    parser.add_argument("--profile", required=True, help="the credential profile in the tenant's bundle")
-    parser.add_argument("--tenant", default="default")
+    parser.add_argument(
+        "--profile", required=True, metavar="NAME", help="a credential profile of the tenant's bundle"
+    )
+    parser.add_argument("--tenant", default="default", metavar="NAME", help="default: default")
 
 
 def run(args: argparse.Namespace) -> int:

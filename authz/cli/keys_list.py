@@ -1,9 +1,9 @@
 """`authz keys list`: the API keys, without the keys themselves (spec section 11)."""
 
 import argparse
-import json
 
 from authz.cli.data_location import add_data_arguments, fail, printable, read_location
+from authz.cli.json_output import add_json_argument, print_json
 from authz.core.log_chain import rfc3339_ms
 from authz.errors import AuthzError
 from authz.store.api_keys import ApiKey, list_api_keys
@@ -14,8 +14,8 @@ HELP = "list API keys, without the keys themselves"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this command."""
     add_data_arguments(parser)
-    parser.add_argument("--tenant", help="only this tenant's")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--tenant", metavar="NAME", help="only this tenant's")
+    add_json_argument(parser, help="print JSON instead of text, one key on one line")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +25,10 @@ def run(args: argparse.Namespace) -> int:
     except AuthzError as fault:
         return fail(fault)
     for key in keys:
-        print(json.dumps(_members(key)) if args.json else _line(key))
+        if args.json:
+            print_json(_members(key))
+        else:
+            print(_line(key))
     return 0
 
 

@@ -6,12 +6,13 @@ log that was rewritten and signed again by whoever holds the key file; a HEAD th
 """
 
 import argparse
-import json
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from authz.cli.data_location import DataLocation, add_data_arguments, fail, printable, read_location
+from authz.cli.json_output import add_json_argument, print_json
 from authz.core.log_checkpoint import format_head, parse_head
 from authz.core.log_verify import Finding
 from authz.errors import AuthzError, ConfigError
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
     parser.add_argument("--expect", metavar="HEAD", help="what `authz log head` printed earlier")
     parser.add_argument("--jwks", type=Path, help="public keys of the checkpoints; default: the key file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     except AuthzError as fault:
         return fail(fault)
     if args.json:
-        print(_as_json(report, is_anchored=anchor is not None))
+        print_json(_as_json(report, is_anchored=anchor is not None))
     elif report.findings:
         print(_as_findings(report))
     else:
@@ -73,7 +74,7 @@ def _load_keys(jwks: Path | None, location: DataLocation, *, is_needed: bool) ->
         raise ConfigError(f"{fault.message}; name the public keys with `--jwks`") from fault
 
 
-def _as_json(report: LogReport, *, is_anchored: bool) -> str:
+def _as_json(report: LogReport, *, is_anchored: bool) -> dict[str, Any]:
     findings = [
         {
             "writer": printable(finding.writer),
@@ -83,7 +84,7 @@ def _as_json(report: LogReport, *, is_anchored: bool) -> str:
         }
         for finding in report.findings
     ]
-    content = {
+    return {
         "ok": not findings,
         "records": report.records,
         "checkpoints": report.checkpoints,
@@ -91,7 +92,6 @@ def _as_json(report: LogReport, *, is_anchored: bool) -> str:
         "head": printable(format_head(report.heads)),
         "findings": findings,
     }
-    return json.dumps(content)
 
 
 def _as_findings(report: LogReport) -> str:

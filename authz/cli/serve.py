@@ -37,9 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dev", action="store_true", help="loopback only, with a key that is made and printed once"
     )
-    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen on (default 8700)")
-    parser.add_argument("--policies", type=Path, help="folder of the policy bundle (default ./policies)")
+    parser.add_argument("--host", help="address to listen on; default: 127.0.0.1")
+    parser.add_argument("--port", type=int, metavar="N", help="port to listen on; default: 8700")
+    parser.add_argument(
+        "--policies",
+        type=Path,
+        metavar="FOLDER",
+        help="the policy bundle; default: AUTHZ_POLICIES, else ./policies",
+    )
     parser.add_argument(
         "--no-watch",
         dest="watch",
@@ -47,7 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="reload policies on SIGHUP and by the API only, not when their files change",
     )
-    parser.add_argument("--data-dir", type=Path, help="folder of the database and keys (default ./var)")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the database and keys; default: AUTHZ_DATA_DIR, else ./var",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

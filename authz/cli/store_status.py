@@ -3,6 +3,7 @@
 import argparse
 
 from authz.cli.data_location import add_data_arguments, fail, read_location
+from authz.cli.json_output import add_json_argument, print_json
 from authz.errors import AuthzError
 from authz.store import migrations
 from authz.store.database import find_version
@@ -17,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "2 it cannot be read or belongs to a newer program."
     )
     add_data_arguments(parser)
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,11 +30,17 @@ def run(args: argparse.Namespace) -> int:
             migrations.check_not_newer(found)
     except AuthzError as fault:
         return fail(fault)
+    pending = migrations.pending_steps(found) if found is not None else ()
+    if args.json:
+        steps = [{"version": step.version, "what": step.what} for step in pending]
+        print_json(
+            {"database": str(database), "version": found, "needed": migrations.CURRENT, "pending": steps}
+        )
+        return 1 if found is None or pending else 0
     print(f"database: {database}")
     if found is None:
         print(f"schema: none yet; `authz store migrate` or the service makes version {migrations.CURRENT}")
         return 1
-    pending = migrations.pending_steps(found)
     print(f"schema: version {found} of {migrations.CURRENT}")
     for step in pending:
         print(f"to do: version {step.version}, {step.what}")

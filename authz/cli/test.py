@@ -1,11 +1,12 @@
 """`authz test`: run the cases of a bundle (spec section 6)."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
+from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.data_location import CANNOT
+from authz.cli.json_output import add_json_argument, print_json
 from authz.cli.test_junit import write_junit
 from authz.cli.test_report import Printer, as_json
 from authz.cli.test_run import Options, Run, run_cases
@@ -22,16 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit code: 0 all as expected, 1 a case failed or what was asked of the coverage is not met, "
         "2 the bundle or a case file cannot be read, or no case was run."
     )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path("policies"), help="the bundle; default: policies"
-    )
+    add_bundle_argument(parser)
     parser.add_argument(
         "--filter",
         metavar="PATTERN",
         help="only cases whose name, file or expected rule holds it; `*` and `?` as in file names",
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results as JUnit XML too")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    add_json_argument(parser)
     parser.add_argument("--watch", action="store_true", help="run again at every change, until Ctrl-C")
     parser.add_argument(
         "--coverage", action="store_true", help="say which rules, tools and actions the cases reach"
@@ -39,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-under",
         type=_percent,
-        metavar="PCT",
-        help="fail when fewer rules are reached (with --coverage)",
+        metavar="PERCENT",
+        help="fail when fewer rules are reached; implies --coverage",
     )
     mutate = parser.add_mutually_exclusive_group()
     mutate.add_argument(
@@ -71,7 +70,7 @@ def _percent(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Run the cases once, or until Ctrl-C."""
     options = Options(
-        folder=args.folder,
+        folder=bundle_folder(args),
         pattern=args.filter,
         coverage=args.coverage or args.fail_under is not None,
         fail_under=args.fail_under,
@@ -101,7 +100,7 @@ def _once(options: Options, args: argparse.Namespace) -> int:
     if args.junit is not None:
         write_junit(args.junit, found)
     if args.json:
-        print(json.dumps(as_json(found)))
+        print_json(as_json(found))
     else:
         Printer(sys.stdout).show(found)
     sys.stdout.flush()

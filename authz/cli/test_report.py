@@ -62,7 +62,8 @@ class Printer:
             self._difference(difference, ruleset, folder)
         for place in _rules_at_work(judged, folder):
             self._line(("     decided by  ", _DIM), place)
-        hint = f"authz explain --bundle {shlex.quote(folder)} --test {shlex.quote(case.id)}"
+        where = "" if folder == "policies" else f"--policies {shlex.quote(folder)} "
+        hint = f"authz explain {where}--test {shlex.quote(case.id)}"
         self._line(("     why:        ", _DIM), hint)
         self._line("")
 

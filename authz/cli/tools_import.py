@@ -19,7 +19,9 @@ from authz.bundle.mcp_catalogue import (
     canonical_url,
     read_catalogue,
 )
+from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.data_location import add_data_arguments, fail, printable, read_location
+from authz.cli.json_output import add_json_argument, print_json
 from authz.cli.tools_import_report import report
 from authz.errors import AuthzError, BundleError, ConfigError
 from authz.store.database import open_session
@@ -44,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(with --check or --dry-run: in anything; otherwise: in what was neither accepted nor pruned)."
     )
     parser.add_argument("--server", required=True, metavar="ALIAS", help="the server's name in the bundle")
-    parser.add_argument("--into", type=Path, help="default: policies/tools/ALIAS.yaml")
+    add_bundle_argument(parser)
+    parser.add_argument(
+        "--into", type=Path, metavar="FILE", help="the file to write; default: tools/ALIAS.yaml of the bundle"
+    )
     parser.add_argument("--url", help="a server that speaks streamable HTTP: https, or http on this machine")
     parser.add_argument(
         "--header",
@@ -71,9 +76,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prune", action="store_true", help="delete tools that the server no longer lists")
     parser.add_argument("--dry-run", action="store_true", help="write nothing; print what would be written")
     parser.add_argument("--check", action="store_true", help="write nothing; only say what changed, for CI")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")
-    parser.add_argument("--timeout-seconds", type=float, default=DEFAULT_TIMEOUT_SECONDS)
-    parser.add_argument("--tenant", default="default", help="whose operations to look at (with --data-dir)")
+    add_json_argument(parser)
+    parser.add_argument(
+        "--timeout-seconds",
+        type=float,
+        default=DEFAULT_TIMEOUT_SECONDS,
+        metavar="N",
+        help=f"how long the server may take; default: {DEFAULT_TIMEOUT_SECONDS:g}",
+    )
+    parser.add_argument(
+        "--tenant", default="default", metavar="NAME", help="whose operations to look at (with --data-dir)"
+    )
     add_data_arguments(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=argparse.SUPPRESS)
 
@@ -84,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     try:
         source, identity = _source(args)
-        target = args.into or Path("policies/tools") / f"{args.server}.yaml"
+        target = args.into or bundle_folder(args) / "tools" / f"{args.server}.yaml"
         wanted = Import(
             alias=args.server,
             identity=identity,
@@ -104,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     except AuthzError as fault:
         return fail(fault)
     if args.json:
-        print(json.dumps(_as_json(outcome, live)))
+        print_json(_as_json(outcome, live))
     else:
         print(printable_lines(report(outcome, live)))
         if args.dry_run and not args.check:

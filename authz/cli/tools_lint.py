@@ -1,11 +1,11 @@
 """`authz tools lint`: what the descriptors of a bundle's tools leave open (spec section 3)."""
 
 import argparse
-import sys
-from pathlib import Path
 
 from authz.bundle.check import DEFAULT_TURNS, TOOL_LINTS, lint_tools
+from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.findings import JSON_SHAPE, Printer, as_json
+from authz.cli.json_output import add_json_argument, print_json
 
 HELP = "lint the descriptors of tools, and say what their catalogue costs a model"
 
@@ -17,12 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Tells what the descriptors in tools/*.yaml leave open, and what it costs to show them to a model.\n"
         "Exit code: 0 nothing fails, 1 an error (with --strict: or a warning), 2 the folder cannot be read."
     )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path("policies"), help="the bundle; default: policies"
-    )
+    add_bundle_argument(parser)
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
-    parser.add_argument("--info", action="store_true", help="show infos too (JSON always has them)")
+    add_json_argument(parser)
+    parser.add_argument(
+        "--info", action="store_true", help="show infos and accepted findings too (JSON has them)"
+    )
     parser.add_argument(
         "--turns",
         type=_turns,
@@ -46,9 +46,10 @@ def _turns(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Lint and print; 1 when something fails."""
-    report = lint_tools(args.folder, turns=args.turns)
+    folder = bundle_folder(args)
+    report = lint_tools(folder, turns=args.turns)
     if args.json:
-        sys.stdout.write(as_json(report, folder=str(args.folder), strict=args.strict) + "\n")
+        print_json(as_json(report, folder=str(folder), strict=args.strict))
     else:
         printer = Printer()
         printer.report(report, with_infos=args.info)

@@ -17,7 +17,7 @@ from authz.core.canonical.ident import canonicalize_ident, is_object_type
 from authz.core.canonical.opaque import opaque
 from authz.core.canonical.path import canonical_directory, canonicalize_path
 from authz.core.canonical.program import program_id, program_resource
-from authz.core.canonical.repo import branch_id, canonicalize_repo, repo_id
+from authz.core.canonical.repo import branch_id, canonicalize_repo, named_repo, repo_id
 from authz.core.canonical.spelling import JsonScalar
 from authz.core.canonical.sql import sql_id, sql_resource
 from authz.core.canonical.url import canonicalize_url
@@ -29,7 +29,6 @@ __all__ = [
     "canonical_literal",
     "canonical_uri",
     "canonicalize",
-    "describe",
     "literal_resource",
     "opaque",
     "opaque_text",
@@ -93,7 +92,7 @@ def literal_resource(entity_type: str, id: str) -> Resource | None:  # noqa: A00
     kind = _PLACES.get(entity_type)
     if kind is None:
         return None
-    found = sql_resource(id) if kind == "sql" else _single(canonicalize(kind, id, Base()))
+    found = _BY_ID[kind](id) if kind in _BY_ID else _single(canonicalize(kind, id, Base()))
     return None if isinstance(found, NotCanonical) else found
 
 
@@ -133,19 +132,6 @@ def canonical_uri(uri: str) -> Resource | NotCanonical:
     return NotCanonical(code="uri.scheme", message="the uri is of no kind that is known here")
 
 
-def describe(resource: Resource) -> dict[str, object]:
-    """`resource` for people and tools: what `authz canonicalize` prints."""
-    return {
-        "kind": resource.kind,
-        "canonical": resource.value,
-        "uri": resource.uri,
-        "resource": resource.entity.cedar,
-        "entity": {"type": resource.entity.type, "id": resource.entity.id},
-        "attributes": dict(resource.entity.attributes),
-        "ancestors": [entity.cedar for entity in resource.chain[1:]],
-    }
-
-
 def _single(result: Canonicalized) -> Resource | NotCanonical:
     if isinstance(result, NotCanonical):
         return result
@@ -178,12 +164,8 @@ def _object_type_id(text: str) -> str | NotCanonical:
     return NotCanonical(code="id.object_type", message="an object type is a lower-case identifier")
 
 
-def _repo_resource(text: str) -> Resource | NotCanonical:
-    return _single(canonicalize_repo(text))
-
-
 _BY_ID: Mapping[str, Callable[[str], Resource | NotCanonical]] = {
-    "repo": _repo_resource,
+    "repo": named_repo,
     "program": program_resource,
     "sql": sql_resource,
 }

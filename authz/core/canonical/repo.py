@@ -11,7 +11,7 @@ branch, `refs/tags/v1` is a tag, and what only the repository itself could resol
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote_to_bytes
 
 from authz.core.canonical.host import KnownHost, parse_host
@@ -225,27 +225,42 @@ def branch_name(text: str) -> str | NotCanonical:
     return name
 
 
+def named_repo(text: str) -> Resource | NotCanonical:
+    """What a canonical name means: `git.example.com:2222/team/app`, with `#main` a branch of it.
+
+    As a remote, `host:2222/x` is a path `2222/x` on `host` (git-clone(1)); in a name it is a port.
+    """
+    name, mark, branch = text.partition("#")
+    server, slash, path = name.partition("/")
+    authority = _AUTHORITY.fullmatch(server)
+    if authority is None or not authority[2] or authority[1] is not None:
+        return _refused("invalid", "the name of a repository is `host/path`")
+    # A server alone holds every repository on it; as a remote it names none.
+    remote = _from_parts("", None, authority[2], authority[3] or "", path if slash else "x")
+    if isinstance(remote, NotCanonical):
+        return remote
+    if not slash:
+        remote = replace(remote, segments=())
+    if not mark:
+        return repo_resource(remote, None)
+    ref = branch_name(branch)
+    return ref if isinstance(ref, NotCanonical) else repo_resource(remote, ref)
+
+
 def repo_id(text: str) -> str | NotCanonical:
     """The id of a `Repo` as rules write it: `git.example.com/team/app`, a folder of them, or a server."""
-    server, slash, rest = text.partition("/")
-    # A server alone holds every repository on it; as a remote it names none.
-    found = canonicalize_repo(text if slash else f"{server}/x")
-    if isinstance(found, NotCanonical):
-        return found
-    if "#" in rest:
-        return _refused("ref", "a `Repo` has no branch, write a `Branch`")
-    chain = [entity.id for entity in found[0].chain if entity.type == "Repo"]
-    return chain[0] if slash else chain[1]
+    found = named_repo(text)
+    if isinstance(found, NotCanonical) or found.entity.type == "Repo":
+        return found if isinstance(found, NotCanonical) else found.entity.id
+    return _refused("ref", "a `Repo` has no branch, write a `Branch`")
 
 
 def branch_id(text: str) -> str | NotCanonical:
     """The id of a `Branch` as rules write it: `git.example.com/team/app#main`."""
-    found = canonicalize_repo(text)
-    if isinstance(found, NotCanonical):
-        return found
-    if found[0].entity.type != "Branch":
-        return _refused("ref", "a `Branch` is written `repository#name`")
-    return found[0].entity.id
+    found = named_repo(text)
+    if isinstance(found, NotCanonical) or found.entity.type == "Branch":
+        return found if isinstance(found, NotCanonical) else found.entity.id
+    return _refused("ref", "a `Branch` is written `repository#name`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

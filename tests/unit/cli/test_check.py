@@ -48,7 +48,7 @@ def write(folder: Path, rules: str, **parts: Any) -> str:
 
 
 def test_a_clean_bundle_ends_with_0_and_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(check, write(folder, CLEAN), "--no-lint", "--strict") == 0
+    assert run_command(check, "--policies", write(folder, CLEAN), "--no-lint", "--strict") == 0
     assert capsys.readouterr().out == ("1 rule, 7 tools: 0 errors, 0 warnings, 1 info (shown with --info)\n")
 
 
@@ -65,35 +65,32 @@ def test_a_clean_bundle_ends_with_0_and_one_line(folder: Path, capsys: pytest.Ca
 def test_the_exit_code_says_whether_something_fails(
     folder: Path, rules: str, options: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_command(check, write(folder, rules), "--no-lint", *options) == code
-    assert run_command(check, str(folder), "--no-lint", "--json", *options) == code
+    assert run_command(check, "--policies", write(folder, rules), "--no-lint", *options) == code
+    assert run_command(check, "--policies", str(folder), "--no-lint", "--json", *options) == code
     document = capsys.readouterr().out.strip().rpartition("\n")[2]
     assert json.loads(document)["ok"] == (code == 0)
 
 
-def test_findings_stand_under_their_file_with_line_code_and_hint(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(check, write(folder, BROKEN), "--no-lint") == 1
+def test_a_finding_has_its_place_code_and_hint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(check, "--policies", write(folder, BROKEN), "--no-lint") == 1
     assert capsys.readouterr().out == (
-        "rules/main.cedar\n"
-        "     5  warning  `slip`: the group `stafff` is not declared, so nobody is in it"
+        "rules/main.cedar:5  warning  `slip`: the group `stafff` is not declared, so nobody is in it"
         "  [rule.group-undeclared]\n"
-        "        did you mean `staff`?\n"
-        '     9  error  `typo`: there is no action "raed"  [rule.unknown-action]\n'
-        "        did you mean `read`?\n"
+        "    did you mean `staff`?\n"
+        'rules/main.cedar:9  error  `typo`: there is no action "raed"  [rule.unknown-action]\n'
+        "    did you mean `read`?\n"
         "\n"
         "3 rules, 7 tools: 1 error, 1 warning, 2 infos (shown with --info)\n"
     )
 
 
 def test_infos_are_shown_when_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(check, write(folder, CLEAN), "--no-lint", "--info") == 0
-    assert "     1  info  `ok`: no test expects it  [rule.untested]\n" in capsys.readouterr().out
+    assert run_command(check, "--policies", write(folder, CLEAN), "--no-lint", "--info") == 0
+    assert "rules/main.cedar:1  info  `ok`: no test expects it  [rule.untested]\n" in capsys.readouterr().out
 
 
 def test_json_is_one_document_of_a_stable_shape(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(check, write(folder, WARNED, tools=tool_file("x", READ)), "--json") == 0
+    assert run_command(check, "--policies", write(folder, WARNED, tools=tool_file("x", READ)), "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document == {
         "version": 1,
@@ -153,19 +150,24 @@ def test_json_is_one_document_of_a_stable_shape(folder: Path, capsys: pytest.Cap
 
 def test_what_is_accepted_is_shown_with_its_reason(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     allow = '@lint_allow("rule.group-undeclared: people come later")\nforbid'
-    assert run_command(check, write(folder, WARNED.replace("forbid", allow)), "--no-lint", "--strict") == 0
+    command = ("--no-lint", "--strict", "--policies", write(folder, WARNED.replace("forbid", allow)))
+    assert run_command(check, *command) == 0
     out = capsys.readouterr().out
-    assert "accepted\n        rules/main.cedar:5  `slip`: the group `stafff`" in out
-    assert "        because people come later\n" in out
+    assert "people come later" not in out
+    assert out.endswith(", 1 accepted (shown with --info)\n")
+    assert run_command(check, *command, "--info") == 0
+    out = capsys.readouterr().out
+    assert "rules/main.cedar:5  accepted  `slip`: the group `stafff`" in out
+    assert "    because people come later\n" in out
     assert out.endswith(", 1 accepted\n")
 
 
 def test_parts_that_could_not_be_read_are_said_to_be_missing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_command(check, write(folder, WARNED, tools="server: ["), "--no-lint") == 1
+    assert run_command(check, "--policies", write(folder, WARNED, tools="server: ["), "--no-lint") == 1
     assert "Rules were not linted" in capsys.readouterr().out
-    run_command(check, str(folder), "--json")
+    run_command(check, "--policies", str(folder), "--json")
     assert json.loads(capsys.readouterr().out)["complete"] is False
 
 
@@ -173,7 +175,7 @@ def test_a_folder_that_is_not_there_cannot_be_checked(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in (["check"], ["tools", "lint"]):
-        assert main([*command, str(folder)]) == 2
+        assert main([*command, "--policies", str(folder)]) == 2
         captured = capsys.readouterr()
         assert (captured.out, "there is no such folder" in captured.err) == ("", True)
     with pytest.raises(SystemExit) as ended:
@@ -206,14 +208,12 @@ def test_a_terminal_gets_colours_and_nothing_that_it_would_obey(folder: Path) ->
 
 def test_tools_lint_prints_what_the_catalogue_costs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = write(folder, "nonsense", tools=tool_file("x", READ, {**READ, "name": "other"}))
-    assert run_command(tools_lint, files, "--turns", "10", "--strict") == 1
+    assert run_command(tools_lint, "--policies", files, "--turns", "10", "--strict") == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "tools/main.yaml"
-    assert (
-        lines[1].split()
-        == "17 warning `x/read`: `path` is a text of any length [tool.unbounded-string]".split()
+    assert lines[0] == (
+        "tools/main.yaml:17  warning  `x/read`: `path` is a text of any length  [tool.unbounded-string]"
     )
-    assert lines[2].strip() == "at /properties/path of its schema"
+    assert lines[1].strip() == "at /properties/path of its schema"
     assert [line.split() for line in lines[-5:-1]] == [
         ["tool", "tokens", "each", "turn", "in", "10", "turns"],
         ["x/other", "42", "420"],
@@ -232,7 +232,8 @@ def test_turns_are_a_number_of_turns(turns: str) -> None:
 
 
 def test_tools_lint_speaks_json_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(tools_lint, write(folder, CLEAN, tools=tool_file("x", READ)), "--json") == 0
+    bundle = write(folder, CLEAN, tools=tool_file("x", READ))
+    assert run_command(tools_lint, "--policies", bundle, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert [one["code"] for one in document["findings"]] == ["tool.unbounded-string"]
     assert document["catalogue"]["tokens"] == 30 * document["catalogue"]["tokens_per_turn"]

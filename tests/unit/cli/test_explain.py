@@ -137,12 +137,12 @@ def test_a_terminal_gets_colours() -> None:
 
 
 def test_a_request_in_a_file(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(command, request_file(tmp_path), "--bundle", str(bundle), "--json") == 0
+    assert run_command(command, request_file(tmp_path), "--policies", str(bundle), "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["decision"]["effect"], told["decision"]["code"]) == ("deny", "policy.no_match")
     assert told["changes"][0]["rule"]["rule"] == "workspace-write"
     # A test runner's output is no terminal: no colours.
-    assert run_command(command, request_file(tmp_path), "--bundle", str(bundle)) == 0
+    assert run_command(command, request_file(tmp_path), "--policies", str(bundle)) == 0
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert "what would have to differ" in text
@@ -152,14 +152,14 @@ def test_a_request_on_standard_input(
     bundle: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(BODY).encode())))
-    assert run_command(command, "-", "--bundle", str(bundle), "--json") == 0
+    assert run_command(command, "-", "--policies", str(bundle), "--json") == 0
     assert json.loads(capsys.readouterr().out)["decision"]["effect"] == "deny"
 
 
 def test_time_and_exposure_can_be_set(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--bundle", str(bundle), "--json", "--at", "2027-01-02T03:04:05Z", "--exposed", "private")
+    options = ("--policies", str(bundle), "--json", "--at", "2027-01-02T03:04:05Z", "--exposed", "private")
     assert run_command(command, request_file(tmp_path), *options, "--all-rules") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["at"] == "2027-01-02T03:04:05.000Z"
@@ -169,14 +169,14 @@ def test_time_and_exposure_can_be_set(
 
 @pytest.mark.parametrize("name", ["fs:edit the environment", "tests/fs.yaml::edit the environment"])
 def test_a_case_of_the_bundle(name: str, bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(command, "--test", name, "--bundle", str(bundle), "--json") == 0
+    assert run_command(command, "--test", name, "--policies", str(bundle), "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert [rule["rule"] for rule in told["decision"]["matched"]] == ["protect-secrets"]
 
 
 def test_an_unknown_case_names_those_that_are_alike(bundle: Path) -> None:
     with pytest.raises(NotFound, match="there are `fs:edit a file`, `fs:edit the environment`"):
-        run_command(command, "--test", "fs::edit", "--bundle", str(bundle))
+        run_command(command, "--test", "fs::edit", "--policies", str(bundle))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_options_that_mean_nothing_are_refused(
     options: tuple[str, ...], fault: type[AuthzError], says: str, bundle: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(fault, match=says):
-        run_command(command, request_file(tmp_path), "--bundle", str(bundle), *options)
+        run_command(command, request_file(tmp_path), "--policies", str(bundle), *options)
 
 
 @pytest.mark.parametrize("content", ["{", '{"subject": {}}', '{"a": 1, "a": 2}'])
@@ -199,7 +199,7 @@ def test_a_request_that_is_none_is_refused(content: str, bundle: Path, tmp_path:
     path = tmp_path / "request.json"
     path.write_text(content)
     with pytest.raises(MalformedInput):
-        run_command(command, str(path), "--bundle", str(bundle))
+        run_command(command, str(path), "--policies", str(bundle))
 
 
 def test_a_decision_of_a_running_services_log(
@@ -207,7 +207,7 @@ def test_a_decision_of_a_running_services_log(
 ) -> None:
     with RunningServer(bundle=bundle, data_dir=tmp_path / "data") as server, server.client() as client:
         answer = client.post("/decide", json=BODY).json()
-        where = ("--bundle", str(bundle), "--data-dir", str(server.data_dir))
+        where = ("--policies", str(bundle), "--data-dir", str(server.data_dir))
         assert run_command(command, "--decision", answer["decision_id"], *where, "--json") == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["recorded"]["decision_id"], told["recorded"]["effect"]) == (

@@ -32,9 +32,9 @@ def test_what_is_no_command_is_a_usage_error(words: list[str]) -> None:
     assert ended.value.code == 2
 
 
-def test_a_bad_bundle_is_said_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "no/such/folder"]) == 2
-    assert "authz: no/such/folder: there is no such folder" in capsys.readouterr().err
+def test_a_bundle_that_is_not_there_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "--policies", "no/such/folder"]) == 2
+    assert "authz: `no/such/folder`: there is no such folder; name the bundle" in capsys.readouterr().err
 
 
 def test_a_reader_that_leaves_early_is_no_fault() -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_all_as_expected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["test", str(folder)]) == 0
+    assert main(["test", "--policies", str(folder)]) == 0
     assert re.fullmatch(r"6 of 6 cases passed in \d+\.\d\d s\n", capsys.readouterr().out)
 
 
@@ -40,7 +40,7 @@ def test_a_failure_shows_what_differs_where_and_how_to_go_on(
 ) -> None:
     write_case_bundle(folder, FAILING)
 
-    assert main(["test", str(folder)]) == 1
+    assert main(["test", "--policies", str(folder)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"FAIL files:read  {folder}/tests/files.yaml:5"
     assert lines[1:8] == [
@@ -53,7 +53,7 @@ def test_a_failure_shows_what_differs_where_and_how_to_go_on(
         f"       missing   secrets  {folder}/rules/main.cedar:8",
     ]
     assert f"     decided by  permit reads  {folder}/rules/main.cedar:1" in lines
-    assert f"     why:        authz explain --bundle {folder} --test files:read" in lines
+    assert f"     why:        authz explain --policies {folder} --test files:read" in lines
     assert lines[-1].startswith("5 of 6 cases passed")
 
 
@@ -70,7 +70,7 @@ def test_a_failure_shows_what_differs_where_and_how_to_go_on(
 def test_a_filter_is_about_names_files_and_rules(
     pattern: str, names: list[str] | None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["test", str(folder), "--filter", pattern, "--json"]) == 0
+    assert main(["test", "--policies", str(folder), "--filter", pattern, "--json"]) == 0
     found = sorted(result["case"] for result in json.loads(capsys.readouterr().out)["results"])
     assert found == names if names is not None else len(found) == 6
 
@@ -86,48 +86,48 @@ def test_a_filter_is_about_names_files_and_rules(
 def test_what_cannot_be_done_is_said(
     words: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["test", str(folder), *words]) == 2
+    assert main(["test", "--policies", str(folder), *words]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_what_cannot_be_read_is_said_with_its_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_case_bundle(folder, CASES.replace("effect: allow", "efect: allow", 1))
-    assert main(["test", str(folder)]) == 2
+    assert main(["test", "--policies", str(folder)]) == 2
     assert "authz: tests/files.yaml:7: `cases/0/expect/efect`: unknown key" in capsys.readouterr().err
     (folder / "tests" / "files.yaml").unlink()
-    assert main(["test", str(folder)]) == 2
+    assert main(["test", "--policies", str(folder)]) == 2
     assert f"`{folder}` has no cases" in capsys.readouterr().err
-    assert main(["test", str(folder / "absent")]) == 2
+    assert main(["test", "--policies", str(folder / "absent")]) == 2
 
 
 @pytest.mark.parametrize("percent", ["-1", "101", "many", "nan"])
 def test_a_percentage_is_one(percent: str, folder: Path) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["test", str(folder), f"--fail-under={percent}"])
+        main(["test", "--policies", str(folder), f"--fail-under={percent}"])
     assert ended.value.code == 2
 
 
 def test_coverage_names_what_no_case_reaches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_case_bundle(folder, CASES.partition("  - name: a secret\n")[0])
 
-    assert main(["test", str(folder), "--coverage"]) == 0
+    assert main(["test", "--policies", str(folder), "--coverage"]) == 0
     text = capsys.readouterr().out
     assert "rules and limits: 3 of 4 reached (75 %)" in text
     assert re.search(rf"never secrets +no case comes into its scope +{folder}/rules/main.cedar:8\n", text)
     assert re.search(r"fs/file_copy +allowed 0, asked 0, denied 0 +not exercised: read:A0, write:A1", text)
-    assert main(["test", str(folder), "--fail-under", "75"]) == 0
-    assert main(["test", str(folder), "--fail-under", "75.1"]) == 1
+    assert main(["test", "--policies", str(folder), "--fail-under", "75"]) == 0
+    assert main(["test", "--policies", str(folder), "--fail-under", "75.1"]) == 1
     assert "covered 75 % of the rules and limits, which is under 75.1 %" in capsys.readouterr().out
 
 
 def test_mutation_lists_what_survives(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["test", "--mutate", str(folder)]) == 0
+    assert main(["test", "--mutate", "--policies", str(folder)]) == 0
     assert "mutation: 4 of 4 removals of a rule noticed" in capsys.readouterr().out
-    assert main(["test", str(folder), "--mutate-conditions"]) == 0
+    assert main(["test", "--policies", str(folder), "--mutate-conditions"]) == 0
     write_case_bundle(folder, CASES.partition("  - name: a keeper's secret\n")[0])
-    assert main(["test", str(folder), "--mutate"]) == 0
+    assert main(["test", "--policies", str(folder), "--mutate"]) == 0
     capsys.readouterr()
-    assert main(["test", str(folder), "--mutate-conditions"]) == 1
+    assert main(["test", "--policies", str(folder), "--mutate-conditions"]) == 1
     assert (
         f"  survives  `secrets` with `unless 1` dropped  {folder}/rules/main.cedar:8"
         in capsys.readouterr().out
@@ -137,7 +137,7 @@ def test_mutation_lists_what_survives(folder: Path, capsys: pytest.CaptureFixtur
 def test_everything_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_case_bundle(folder, FAILING)
 
-    assert main(["test", str(folder), "--json", "--coverage", "--mutate"]) == 1
+    assert main(["test", "--policies", str(folder), "--json", "--coverage", "--mutate"]) == 1
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["cases"], found["failed"]) == (False, 6, 1)
     first = found["results"][0]
@@ -157,7 +157,7 @@ def test_junit_is_valid_and_says_the_same(folder: Path, tmp_path: Path) -> None:
     (folder / "tests" / "odd.yaml").write_text(odd, encoding="utf-8")
     file = tmp_path / "report.xml"
 
-    assert main(["test", str(folder), "--junit", str(file)]) == 1
+    assert main(["test", "--policies", str(folder), "--junit", str(file)]) == 1
     root = ET.parse(file).getroot()
     assert (root.tag, root.get("tests"), root.get("failures"), root.get("errors")) == (
         "testsuites",
@@ -183,7 +183,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def test_colour_is_for_terminals_only(folder: Path) -> None:
     write_case_bundle(folder, FAILING)
-    command = [sys.executable, "-m", "authz", "test", str(folder), "--coverage"]
+    command = [sys.executable, "-m", "authz", "test", "--policies", str(folder), "--coverage"]
     piped = subprocess.run(command, capture_output=True, env=environment(), check=False)
     assert piped.returncode == 1
     assert b"\x1b" not in piped.stdout
@@ -211,7 +211,7 @@ def _chunks(terminal: int) -> Iterator[bytes]:
 def test_a_name_cannot_fool_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_case_bundle(folder, FAILING.replace("name: read\n", 'name: "a \\e[31m\\u0007[bold]b"\n', 1))
 
-    assert main(["test", str(folder)]) == 1
+    assert main(["test", "--policies", str(folder)]) == 1
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("FAIL files:a \\x1b[31m\\x07[bold]b ")
 
@@ -221,7 +221,7 @@ class Watching:
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "authz", "test", str(folder), "--watch"],
+            [sys.executable, "-m", "authz", "test", "--policies", str(folder), "--watch"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment(),

@@ -25,23 +25,20 @@ def check_covers(decision: Decision, decided: ResolvedPath, verb: str, *, now: d
     """Raises `NotCovered` unless a live allow has an access `verb` to the path, or to a tree above it."""
     check_live(decision, now=now)
     if not any(
-        access.verb == verb and access.effect is Effect.ALLOW and _names(access, decided.seen_path)
+        access.verb == verb and access.effect is Effect.ALLOW and _names(access, decided)
         for access in decision.accesses
     ):
         raise NotCovered(f"the decision has no access `{verb}` to this path: resolve first, then ask")
 
 
-def _names(access: Access, path: str) -> bool:
+def _names(access: Access, found: ResolvedPath) -> bool:
     if not access.uri.startswith(_FILE + "/"):
         return False
+    path = _folded(found.seen_path) if found.folds_case else found.seen_path
     decided = os.fsdecode(unquote_to_bytes(access.uri[len(_FILE) :]))
-    # A volume that folds case or composes has one spelling in a decision, and its own in the file system.
-    for spelled in (path, _folded(path)):
-        if spelled == decided:
-            return True
-        if access.scope == "tree" and spelled.startswith(decided.rstrip("/") + "/"):
-            return True
-    return False
+    if path == decided:
+        return True
+    return access.scope == "tree" and path.startswith(decided.rstrip("/") + "/")
 
 
 def _folded(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What Linux says about mounts (proc_pid_mountinfo(5)): where procfs is, and what a bind mount shows again."""
+"""What Linux says about mounts (proc_pid_mountinfo(5)): where procfs is, what a bind mount shows again."""
 
 import os
 import re

@@ -6,18 +6,18 @@
         ...
 
 Between a decision and its use, whoever can write to a folder can put a link, another folder or another file
-where the decided one was. So a path is walked through no link at all, by `openat2` where the kernel has it and
-else one component after the other with `O_NOFOLLOW`; what is opened must have the device and inode that were
-decided on; and nothing is read, truncated or written before that is known. What has changed is
+where the decided one was. So a path is walked through no link at all, by `openat2` where the kernel has it
+and else one component after the other with `O_NOFOLLOW`; what is opened must have the device and inode that
+were decided on; and nothing is read, truncated or written before that is known. What has changed is
 `ObjectChanged`: resolve and ask again. What the system refuses (no permission, no space) stays an `OSError`.
 
-An inode number names an object as long as it exists. Once an object is gone, its number may come back for a new
-one: an old object from elsewhere can never have it.
+An inode number names an object as long as it exists. Once an object is gone, its number may come back for a
+new one: an old object from elsewhere can never have it.
 
-`delete` and `move` act on a name, which no system can bind to an inode. They check the object under a
-descriptor of its folder right before, so what a swap in between can reach is an entry of that folder, which the
-swapper could have removed itself. Where there is neither `openat2` nor `O_NOFOLLOW` with descriptors of
-folders (Windows), everything here is `UnsupportedPlatform`.
+`delete_decided` and `move_decided` act on a name, which no system can bind to an inode. They check the object
+under a descriptor of its folder right before, so what a swap in between can reach is an entry of that folder,
+which the swapper could have removed itself. Where there is neither `openat2` nor `O_NOFOLLOW` with
+descriptors of folders (Windows), everything here is `UnsupportedPlatform`.
 """
 
 import errno
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 Mode = Literal["read", "write", "update", "append", "create"]
-"""`write` begins with an empty file, `update` reads and writes what is there, `create` makes what is missing."""
+"""`write` begins with an empty file, `update` changes what is there, `create` makes what is missing."""
 
 _FLAGS: Final = {
     "read": os.O_RDONLY,

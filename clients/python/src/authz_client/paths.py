@@ -18,7 +18,7 @@ way, so an approval for a new file is void once its directory has been replaced.
 import os
 import stat
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -67,8 +67,8 @@ class ResolvedPath:
     """How many names the object has in its file system: another one may lie where a rule forbids."""
     root: str = "/"
     """The real path of the directory that the call sees as `/`."""
-    aliases: tuple[str, ...] = field(default=(), compare=False)
-    """Further paths of the same object by way of bind mounts, as far as this process can see them."""
+    folds_case: bool = False
+    """Whether the bundle declares that names here fold case, so that a decision spells them folded."""
 
     @property
     def exists(self) -> bool:
@@ -79,6 +79,14 @@ class ResolvedPath:
     def seen_path(self) -> str:
         """`path` as the call sees it, below `root`: what policies speak about."""
         return self.path if self.root == "/" else self.path[len(self.root) :] or "/"
+
+    def aliases(self) -> tuple[str, ...]:
+        """Further paths of the same object by way of bind mounts, as far as this process can see them.
+
+        A claim has room for one path, and which of two mounts is the real one is for who mounted them to
+        say. To have each judged, ask once for each with it in the place of `path`. Linux only.
+        """
+        return () if self.missing else aliases_of(self.path, read_mounts())
 
     def claim(self) -> dict[str, Any]:
         """The value for `context.resolved`, under the JSON Pointer of the argument.
@@ -102,12 +110,15 @@ def resolve(
     root: str | None = None,
     home: str | None = None,
     follow_last: bool = True,
+    folds_case: bool = False,
 ) -> ResolvedPath:
     """Where `path` leads from `cwd` at this moment.
 
     `cwd` and `home` (what `~` stands for) are absolute, as the call sees them. `root` is the directory that
     the call sees as `/`, as for a process in a chroot: links and `..` never lead above it. `follow_last`:
-    reading and writing follow a link at the end; deleting and moving act on the link itself.
+    reading and writing follow a link at the end; deleting and moving act on the link itself. `folds_case`:
+    what the bundle's `volume:` declares (`authz_client.volumes.probe` finds out); it only tells how a
+    decision spells the path.
 
     Raises `PathRefused` for what leads to no object (a loop, a file used as a directory, a name that the
     file system does not take, a folder that may not be searched) or to one that depends on who asks (the
@@ -116,7 +127,7 @@ def resolve(
     """
     if os.name != "posix":
         raise UnsupportedPlatform("paths are resolved on POSIX systems only: run the tool in one")
-    walk = _Walk(root=_real_root(root))
+    walk = _Walk(root=_real_root(root), folds_case=folds_case)
     absolute, must_be_directory = _absolute(path, cwd=cwd, home=home)
     walk.along(absolute, follow_last=follow_last or must_be_directory)
     return walk.result(must_be_directory=must_be_directory)
@@ -129,7 +140,7 @@ def _real_root(root: str | None) -> str:
         raise ValueError("`root` must be an absolute path without `..`")
     real = os.path.realpath(root)
     # A root that does not exist yet could become anything; a root that is a file is none.
-    if not os.path.isdir(real):  # noqa: PTH112 - names that are not UTF-8 stay as they are
+    if not os.path.isdir(real):
         raise ValueError("`root` must be an existing directory")
     return real
 
@@ -173,7 +184,7 @@ def _of_file_uri(uri: str) -> str:
         if authority.lower() not in ("", "localhost"):
             rest = ""  # another machine
     escapes = rest.split("%")[1:]
-    well_formed = all(len(escape) >= 2 and set(escape[:2]) <= _HEX for escape in escapes)  # noqa: PLR2004
+    well_formed = all(len(escape) >= 2 and set(escape[:2]) <= _HEX for escape in escapes)
     if (
         not rest.startswith("/")
         or rest.startswith("//")
@@ -192,8 +203,9 @@ def _of_file_uri(uri: str) -> str:
 class _Walk:
     """Resolves one path. `_names` is the way from the root so far: real names only, all found."""
 
-    def __init__(self, *, root: str) -> None:
+    def __init__(self, *, root: str, folds_case: bool) -> None:
         self._root = root
+        self._folds_case = folds_case
         self._names: list[str] = []
         self._missing: list[str] = []
         self._links = 0
@@ -235,7 +247,7 @@ class _Walk:
             missing=tuple(self._missing),
             hard_links=1 if self._missing or is_directory else self._found.st_nlink,
             root=self._root,
-            aliases=() if self._missing else aliases_of(path, self._known_mounts()),
+            folds_case=self._folds_case,
         )
 
     def _step(self, name: str, *, follow: bool) -> str | None:
@@ -275,7 +287,7 @@ class _Walk:
         if self._links > MAX_LINKS:
             raise PathRefused("the path leads through a loop of links", code="path.loop")
         try:
-            target = os.readlink(path)  # noqa: PTH115 - names that are not UTF-8 stay as they are
+            target = os.readlink(path)
         except OSError as error:
             raise _refusal(error) from error
         if self._is_magic(found):

@@ -11,7 +11,7 @@ the names in `directory`, not about those below its subfolders.
 
 import itertools
 import os
-import sys
+import platform
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -82,9 +82,9 @@ def _judge(directory: str, names: Iterable[str], respell: Callable[[str], Iterab
 
 def _compare(directory: str, name: str, spelling: str) -> NameRule:
     try:
-        known = os.lstat(os.path.join(directory, name))  # noqa: PTH118 - stays as the system gave it
+        known = os.lstat(os.path.join(directory, name))
         try:
-            other = os.lstat(os.path.join(directory, spelling))  # noqa: PTH118
+            other = os.lstat(os.path.join(directory, spelling))
         except FileNotFoundError:
             return NameRule.DISTINCT
     except (OSError, UnicodeEncodeError):
@@ -92,13 +92,13 @@ def _compare(directory: str, name: str, spelling: str) -> NameRule:
     if (known.st_dev, known.st_ino) != (other.st_dev, other.st_ino):
         return NameRule.DISTINCT
     # One object under two names may as well be two hard links: then both stand in the list.
-    listed = frozenset(os.listdir(directory))  # noqa: PTH208
+    listed = frozenset(os.listdir(directory))
     return NameRule.DISTINCT if name in listed and spelling in listed else NameRule.SAME
 
 
 def _said_by_system(directory: str) -> NameRule:
-    """What the system says outright: macOS about a volume. Linux says it of a directory, to no one portably."""
-    if sys.platform != "darwin":
+    """What the system says outright: macOS of a volume."""
+    if platform.system() != "Darwin":
         return NameRule.UNKNOWN
     try:
         sensitive = os.pathconf(directory, _PC_CASE_SENSITIVE)

@@ -1,6 +1,7 @@
 """`authz canonicalize`: one JSON object out for every line in."""
 
 import argparse
+import hashlib
 import io
 import json
 import os
@@ -35,13 +36,20 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_value_is_answered_with_its_canonical_form(ask: Any) -> None:
     assert ask("--kind path --cwd /w", '"../w/a.py"\n') == [
         {
-            "kind": "path",
+            "accesses": [
+                {
+                    "verb": None,
+                    "type": "File",
+                    "id": "/w/a.py",
+                    "uri": "file:///w/a.py",
+                    "scope": "object",
+                    "parents": [{"type": "Directory", "id": path} for path in ("/w/a.py", "/w", "/")],
+                    "attrs": {"name": "a.py", "extension": "py", "names": ["w", "a.py"]},
+                }
+            ],
             "canonical": "/w/a.py",
-            "uri": "file:///w/a.py",
-            "resource": 'File::"/w/a.py"',
-            "entity": {"type": "File", "id": "/w/a.py"},
-            "attributes": {"name": "a.py", "extension": "py", "names": ["w", "a.py"]},
-            "ancestors": ['Directory::"/w/a.py"', 'Directory::"/w"', 'Directory::"/"'],
+            "opaque": False,
+            "error": None,
         }
     ]
 
@@ -58,40 +66,76 @@ def test_a_line_may_bring_its_own_base(ask: Any) -> None:
 def test_options_of_the_volume(ask: Any) -> None:
     [answer] = ask("--kind path --case-insensitive --nfc", '"/W/Cafe\\u0301"')
     assert answer["canonical"] == "/W/Café"
-    assert answer["entity"]["id"] == "/w/café"
+    assert answer["accesses"][0]["id"] == "/w/café"
+    [answer] = ask("--kind path", '{"value": "/W/Cafe\\u0301", "os": "darwin"}')
+    assert answer["accesses"][0]["id"] == "/w/café"
 
 
 def test_kinds(ask: Any) -> None:
     assert ask("--kind url", '"HTTP://Example.com"')[0]["canonical"] == "http://example.com/"
-    assert ask("--kind host", '{"host": "[::1]:80"}')[0]["uri"] == "host:[::1]:80"
-    assert ask("--kind id --object-type account", "7")[0]["resource"] == 'Object::"account:7"'
-    assert ask("--kind id", '{"id": 7, "object_type": "order"}')[0]["uri"] == "id:order:7"
-    assert ask("--kind shell", '"ls"')[0]["entity"]["type"] == "Opaque"
+    assert ask("--kind host", '{"host": "[::1]:80"}')[0]["accesses"][0]["uri"] == "host:[::1]:80"
+    assert ask("--kind id --object-type account", "7")[0]["accesses"][0]["id"] == "account:7"
+    assert ask("--kind id", '{"id": 7, "object_type": "order"}')[0]["accesses"][0]["uri"] == "id:order:7"
+    [answer] = ask("--kind repo", '"git@Git.example.com:a/b.git"')
+    assert answer["canonical"] == "git.example.com/a/b"
 
 
-def test_a_list_has_resources(ask: Any) -> None:
+def test_a_line_and_a_statement_are_several_accesses(ask: Any) -> None:
+    [answer] = ask("--kind shell", '{"value": "cat a && rm -r b", "cwd": "/w"}')
+    assert [(one["verb"], one["uri"], one["scope"]) for one in answer["accesses"]] == [
+        ("execute", "program:cat", "object"),
+        ("read", "file:///w/a", "object"),
+        ("execute", "program:rm", "object"),
+        ("delete", "file:///w/b", "tree"),
+    ]
+    assert answer["opaque"] is False
+    [answer] = ask("--kind sql --database prod", '{"value": "DELETE FROM s.t", "dialect": "postgres"}')
+    assert [(one["verb"], one["uri"]) for one in answer["accesses"]] == [("delete", "sql:prod/s/t")]
+    assert ask("--kind sql", '"SELECT 1"')[0]["error"]["code"] == "sql.dialect"
+
+
+def test_json_has_a_canonical_text_and_a_digest(ask: Any) -> None:
+    good, duplicate, unsafe, wrong = ask(
+        "--kind json",
+        '{"json_text": "{\\"b\\": 1.0, \\"a\\": [true]}"}\n{"json_text": "{\\"a\\":1,\\"a\\":2}"}\n'
+        '{"json_text": "9007199254740993"}\n"{}"\n',
+    )
+    assert good["canonical"] == '{"a":[true],"b":1}'
+    assert good["sha256"] == hashlib.sha256(b'{"a":[true],"b":1}').hexdigest()
+    assert duplicate["error"]["code"] == "input.duplicate_name"
+    assert unsafe["error"]["code"] == "input.unsafe_integer"
+    assert wrong["error"]["code"] == "input.malformed"
+
+
+def test_a_list_has_an_access_for_each(ask: Any) -> None:
     [answer] = ask("--kind email", '"Ada <ada@a.example>, bob@b.example"')
-    assert answer["kind"] == "email"
     assert answer["canonical"] == "ada@a.example, bob@b.example"
-    assert [each["uri"] for each in answer["resources"]] == ["mailto:ada@a.example", "mailto:bob@b.example"]
+    assert [each["uri"] for each in answer["accesses"]] == ["mailto:ada@a.example", "mailto:bob@b.example"]
 
 
 def test_a_refusal_is_an_answer(ask: Any) -> None:
     [answer] = ask("--kind url", '"https://ada:secret@example.com/"')
-    assert answer.keys() == {"kind", "error"}
-    assert answer["error"].keys() == {"code", "message", "understood"}
+    assert answer["error"].keys() == {"code", "message"}
     assert answer["error"]["code"] == "url.userinfo"
-    assert answer["error"]["understood"] is True
+    assert (answer["accesses"], answer["canonical"], answer["opaque"]) == ([], None, False)
     assert "secret" not in json.dumps(answer)
 
 
-def test_what_is_not_understood_names_the_opaque_that_it_becomes(ask: Any) -> None:
+def test_what_is_not_understood_is_the_opaque_that_it_becomes(ask: Any) -> None:
     [answer] = ask("--kind path", '"a"')
-    assert answer["error"]["code"] == "path.relative_without_directory"
-    assert answer["error"]["understood"] is False
     digest = "ca978112ca1bbdcafac231b39a23dc4d"
-    assert answer["resource"] == f'Opaque::"path:{digest}"'
-    assert answer["uri"] == f"opaque:path:{digest}"
+    assert (answer["error"], answer["canonical"], answer["opaque"]) == (None, None, True)
+    assert answer["accesses"] == [
+        {
+            "verb": None,
+            "type": "Opaque",
+            "id": f"path:{digest}",
+            "uri": f"opaque:path:{digest}",
+            "scope": "object",
+            "parents": [],
+            "attrs": {"kind": "path", "reason": "path.relative_without_directory"},
+        }
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +151,7 @@ def test_what_is_not_understood_names_the_opaque_that_it_becomes(ask: Any) -> No
         b"{}",
         b'{"path": "a", "cdw": "/"}',
         b'{"path": "a", "cwd": 1}',
+        b'{"path": "a", "os": "beos"}',
         b'{"path": ["a"]}',
         b"[]",
         b"NaN",

@@ -69,7 +69,7 @@ def _show(record: Mapping[str, Any]) -> None:
         console.print(Text(printable(heading), style="bold"))
         for name, value in lines:
             text = Text.assemble(
-                (f"  {printable(name):<14} ", "dim"), (printable(value), _style(name, value))
+                (f"  {printable(name):<17} ", "dim"), (printable(value), _style(name, value))
             )
             console.print(text)
 

@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
     parser.add_argument("--watch", action="store_true", help="run again at every change, until Ctrl-C")
     parser.add_argument(
-        "--coverage", action="store_true", help="say which rules, tools and actions the cases reach"
+        "--coverage",
+        action="store_true",
+        help="say which rules, tools and actions no case reaches; --json counts all of them",
     )
     parser.add_argument(
         "--fail-under",

@@ -84,18 +84,12 @@ class Printer:
         self._line(
             (f"rules and limits: {covered} of {len(coverage.rules)} reached ({_percent(coverage)})", "bold")
         )
-        for rule in coverage.rules:
-            place = f"{rule.file}:{rule.line}"
-            counts = f"decided {rule.decided}"
-            if rule.outranked:
-                counts += f", outranked {rule.outranked}"
-            mark: str | tuple[str, str] = ("  ok    ", _GOOD)
-            if not rule.is_covered:
-                mark = ("  never ", _BAD)
-                counts = f"in scope of {_count(rule.in_scope, 'case')}, never decided"
-                if not rule.in_scope:
-                    counts = "no case comes into its scope"
-            self._line(mark, f"{rule.rule:<32} {counts:<40} ", (f"{folder}/{place}", _DIM))
+        missed = [rule for rule in coverage.rules if not rule.is_covered]
+        width = max((len(rule.rule) for rule in missed), default=0)
+        for rule in missed:
+            near = f"in scope of {_count(rule.in_scope, 'case')}" if rule.in_scope else "in scope of no case"
+            place = f"{folder}/{rule.file}:{rule.line}"
+            self._line(("  never  ", _BAD), f"{rule.rule:<{width}}  {near:<20}  ", (place, _DIM))
         self._line("")
         actions = sum(len(tool.actions) for tool in coverage.tools)
         reached = sum(len(tool.reached) for tool in coverage.tools)
@@ -103,11 +97,12 @@ class Printer:
         text = f"tools: {called} of {len(coverage.tools)} called"
         text += f", {reached} of {actions} actions (tool, verb, level) exercised"
         self._line((text, "bold"))
-        for tool in coverage.tools:
-            counts = f"allowed {tool.allowed}, asked {tool.asked}, denied {tool.denied}"
-            missing = [action for action in tool.actions if action not in tool.reached]
-            left = [action.removeprefix(f"{tool.tool}:") for action in missing]
-            self._line(f"  {tool.tool:<28} {counts:<40} ", (_left(left), _DIM))
+        gaps = {tool: [one for one in tool.actions if one not in tool.reached] for tool in coverage.tools}
+        width = max((len(tool.tool) for tool, left in gaps.items() if left), default=0)
+        for tool, left in gaps.items():
+            if left:
+                names = ", ".join(action.removeprefix(f"{tool.tool}:") for action in left)
+                self._line(("  never  ", _DIM), f"{tool.tool:<{width}}  {names}")
         self._line("")
 
     def _mutations(self, run: Run) -> None:
@@ -162,10 +157,6 @@ def _value(value: Any) -> str:
 
 def _as_json_value(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-def _left(actions: list[str]) -> str:
-    return f"not exercised: {', '.join(actions)}" if actions else ""
 
 
 def _percent(coverage: Coverage) -> str:

@@ -42,12 +42,13 @@ def judge(vector: dict[str, Any], folder: Path) -> str:
         return judge_root(given["root"], expected["unsafe_root"], root)
     assert given["root"] == "$ROOT"
     build(root, given["setup"])
-    try:
-        found = resolve(given["unsafe"], cwd="/", root=str(root))
-    except PathRefused as refused:
-        assert expected.get("error") == errno.errorcode[errno.ELOOP], (vector, refused)
-        assert refused.code == "path.loop"
+    if "error" in expected:
+        assert expected["error"] == errno.errorcode[errno.ELOOP]
+        with pytest.raises(PathRefused) as caught:
+            resolve(given["unsafe"], cwd="/", root=str(root))
+        assert caught.value.code == "path.loop"
         return "loop"
+    found = resolve(given["unsafe"], cwd="/", root=str(root))
     assert found.path == expected["result_path"].replace("$ROOT", str(root)), vector
     assert found.seen_path == (found.path[len(str(root)) :] or "/")
     return "joined"

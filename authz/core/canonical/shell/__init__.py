@@ -7,6 +7,7 @@ was understood, never put in its place, so that a rule that forbids one part of 
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from authz.core.canonical.shell.effects import Effects, ShellAccess, Unreduced
@@ -31,6 +32,10 @@ def analyse_shell(
     """
     if not isinstance(text, str):
         return NotCanonical(code="shell.type", message="expected a string, send the command as a string")
+    return _remembered(text, base, confined) if len(text) <= _MAX_REMEMBERED else _read(text, base, confined)
+
+
+def _read(text: str, base: Base, confined: bool) -> tuple[ShellAccess, ...]:
     effects = Effects(base, text)
     try:
         Walk(text, base, effects, confined=confined).walk()
@@ -42,6 +47,10 @@ def analyse_shell(
         effects.opaque("shell.empty")
         found = tuple(effects.collected())
     return found
+
+
+_MAX_REMEMBERED: Final = 512
+_remembered = lru_cache(maxsize=1024)(_read)
 
 
 def _opaque(text: str, base: Base, effects: Effects, reason: str) -> Effects:

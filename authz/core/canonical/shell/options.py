@@ -5,6 +5,7 @@ Source: POSIX.1-2017, "Utility Syntax Guidelines", and getopt_long(3).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.words import Word
@@ -46,6 +47,7 @@ class Parsed:
         return tuple(value for name in names for value in self.options.get(name, ()))
 
 
+@cache
 def spec(flags: str = "", values: str = "", long: str = "", **more: bool) -> OptionSpec:
     """A spec in one line: `long` has `name`, `name=` and `name?` (an optional value), by blanks."""
     names = long.split()

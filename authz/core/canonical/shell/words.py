@@ -14,6 +14,8 @@ from authz.core.canonical.shell.effects import Unreduced
 
 MAX_BRACES: Final = 64
 
+_AS_IT_IS: Final = re.compile(r"[A-Za-z0-9_./:=,@%+-]+")
+"""Most words: nothing in them is expanded, split or unescaped."""
 _GLOB: Final = re.compile(r"[*?\[]")
 _EXTGLOB: Final = re.compile(r"[?*+@!]\(")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -70,6 +72,9 @@ class WordReader:
 
     def words(self, node: Node, scope: Scope) -> Iterator[Word]:
         """What a word of the line stands for: one word, or several by brace expansion."""
+        if node.type in ("word", "number") and _AS_IT_IS.fullmatch(raw := self.text_of(node)):
+            yield Word(text=raw)
+            return
         pieces = list(self._pieces(node, scope))
         if any(piece.text is None for piece in pieces):
             yield UNKNOWN

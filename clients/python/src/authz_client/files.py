@@ -11,8 +11,8 @@ and else one component after the other with `O_NOFOLLOW`; what is opened must ha
 were decided on; and nothing is read, truncated or written before that is known. What has changed is
 `ObjectChanged`: resolve and ask again. What the system refuses (no permission, no space) stays an `OSError`.
 
-An inode number names an object as long as it exists. Once an object is gone, its number may come back for a
-new one: an old object from elsewhere can never have it.
+An inode number comes back once its object is gone, so kind and birth are compared too. An object that was
+elsewhere when the decision was made can never have the number of the decided one.
 
 `delete_decided` and `move_decided` act on a name, which no system can bind to an inode. They check the object
 under a descriptor of its folder right before, so what a swap in between can reach is an entry of that folder,
@@ -29,9 +29,10 @@ from typing import BinaryIO, Final, Literal
 
 from authz_client import _openat2
 from authz_client._covering import check_covers
+from authz_client._identity import Found, look, look_at
 from authz_client.errors import NotCovered, ObjectChanged, PathRefused, UnsupportedPlatform
 from authz_client.model import Decision
-from authz_client.paths import Kind, ResolvedPath
+from authz_client.paths import Kind, ResolvedPath, kind_of
 
 __all__ = [
     "Mode",
@@ -72,9 +73,13 @@ _DIRECTORY: Final = (
     # To pass through a folder one need not be allowed to list it.
     | getattr(os, "O_PATH", os.O_RDONLY)
 )
-# What a walk meets where a link, a file or nothing stands in place of a folder.
+# What a walk meets where a link, a file or nothing stands in place of a folder, and an opening where a
+# folder, a pipe or a socket stands in place of a file.
 _CHANGED: Final = frozenset(
-    {errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EXDEV, errno.EAGAIN, errno.EMLINK}
+    {
+        *(errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EXDEV, errno.EAGAIN, errno.EMLINK),
+        *(errno.EISDIR, errno.ENXIO),
+    }
 )
 
 
@@ -111,7 +116,7 @@ def open_decided(
         raise PathRefused(f"a {decided.kind} is no file to open, name a regular file", code="path.not_a_file")
     descriptor = _open_beneath(decided.path, _FLAGS[mode] | _CAREFUL)
     try:
-        _check_identity(os.fstat(descriptor), decided)
+        _check_identity(look_at(descriptor), decided)
         os.set_blocking(descriptor, True)
         if mode == "write":
             # Not by O_TRUNC: that would have emptied the file before anybody knew which one it is.
@@ -129,7 +134,7 @@ def list_decided(
     _check(decision, decided, "read", clock)
     descriptor = _open_beneath(decided.path, os.O_RDONLY | os.O_DIRECTORY | _CAREFUL)
     try:
-        _check_identity(os.fstat(descriptor), decided)
+        _check_identity(look_at(descriptor), decided)
         return os.listdir(descriptor)
     finally:
         os.close(descriptor)
@@ -215,8 +220,12 @@ def _check(decision: Decision, decided: ResolvedPath, verb: str, clock: Callable
     check_covers(decision, decided, verb, now=clock())
 
 
-def _check_identity(found: os.stat_result, decided: ResolvedPath) -> None:
-    if (found.st_dev, found.st_ino) != (decided.device, decided.inode):
+def _check_identity(found: Found, decided: ResolvedPath) -> None:
+    """Device, inode, kind and birth: an inode number alone can be that of a later object."""
+    kind = Kind.DIRECTORY if decided.kind is Kind.MISSING else decided.kind
+    is_same = (found.device, found.inode) == (decided.device, decided.inode) and kind_of(found.mode) is kind
+    is_later = None not in (found.born_ns, decided.born_ns) and found.born_ns != decided.born_ns
+    if not is_same or is_later:
         raise ObjectChanged("another object stands at the path than was decided on: resolve and ask again")
 
 
@@ -253,7 +262,7 @@ def _place_of(decided: ResolvedPath) -> Iterator[tuple[int, str]]:
     folder = _open_beneath(folder_path or "/", _DIRECTORY)
     try:
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found = look(name, folder=folder)
         except FileNotFoundError:
             raise ObjectChanged("the object is gone: resolve and ask again") from None
         _check_identity(found, decided)
@@ -269,7 +278,7 @@ def _place_of_missing(decided: ResolvedPath, *, make_directories: bool) -> Itera
         raise ObjectChanged("the object existed when it was decided on: it cannot be made")
     folder = _open_beneath(decided.ancestor, _DIRECTORY)
     try:
-        _check_identity(os.fstat(folder), decided)
+        _check_identity(look_at(folder), decided)
         for name in decided.missing[:-1]:
             if make_directories:
                 try:

@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from authz_client._identity import look
 from authz_client._mounts import Mount, aliases_of, read_mounts
 from authz_client.errors import PathRefused, UnsupportedPlatform
 
@@ -67,6 +68,8 @@ class ResolvedPath:
     """How many names the object has in its file system: another one may lie where a rule forbids."""
     root: str = "/"
     """The real path of the directory that the call sees as `/`."""
+    born_ns: int | None = None
+    """When the object (or `ancestor`) was made, where the system tells: an inode number can come back."""
     folds_case: bool = False
     """Whether the bundle declares that names here fold case, so that a decision spells them folded."""
 
@@ -232,21 +235,25 @@ class _Walk:
 
     def result(self, *, must_be_directory: bool) -> ResolvedPath:
         ancestor = self._here()
-        is_directory = stat.S_ISDIR(self._found.st_mode)
-        if must_be_directory and not self._missing and not is_directory:
+        try:
+            # All facts from one look, so that they are of one object, whatever is swapped meanwhile.
+            found = look(ancestor)
+        except OSError as error:
+            raise _refusal(error) from error
+        if must_be_directory and not self._missing and not stat.S_ISDIR(found.mode):
             raise PathRefused(
                 "the path ends as a directory's does, and it is none", code="path.not_directory"
             )
-        path = f"{ancestor.rstrip('/')}/{'/'.join(self._missing)}" if self._missing else ancestor
         return ResolvedPath(
-            path=path,
-            device=self._found.st_dev,
-            inode=self._found.st_ino,
-            kind=Kind.MISSING if self._missing else _kind(self._found.st_mode),
+            path=f"{ancestor.rstrip('/')}/{'/'.join(self._missing)}" if self._missing else ancestor,
+            device=found.device,
+            inode=found.inode,
+            kind=Kind.MISSING if self._missing else kind_of(found.mode),
             ancestor=ancestor,
             missing=tuple(self._missing),
-            hard_links=1 if self._missing or is_directory else self._found.st_nlink,
+            hard_links=1 if self._missing or stat.S_ISDIR(found.mode) else found.links,
             root=self._root,
+            born_ns=found.born_ns,
             folds_case=self._folds_case,
         )
 
@@ -339,5 +346,6 @@ _KINDS: Final = (
 )
 
 
-def _kind(mode: int) -> Kind:
+def kind_of(mode: int) -> Kind:
+    """The kind of object that a `st_mode` is of."""
     return next((kind for is_kind, kind in _KINDS if is_kind(mode)), Kind.DEVICE)

@@ -158,7 +158,18 @@ def test_canonical_uris_lead_back(uri: str, resource_text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "x", "opaque:shell:0", "repo:", "repo:a@b/c", "program:/bin/x", "sql:A/b", "domain:127.0.0.1", "mailto:a@x.example,b@x.example"]
+    "uri",
+    [
+        "",
+        "x",
+        "opaque:shell:0",
+        "repo:",
+        "repo:a@b/c",
+        "program:/bin/x",
+        "sql:A/b",
+        "domain:127.0.0.1",
+        "mailto:a@x.example,b@x.example",
+    ],
 )
 def test_other_uris_are_refused(uri: str) -> None:
     assert isinstance(canonical_uri(uri), NotCanonical)

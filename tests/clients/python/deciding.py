@@ -1,0 +1,45 @@
+"""Decisions as the wire gives them, for tests of what is done with one."""
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from authz_client import Decision
+
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+def clock() -> datetime:
+    return NOW
+
+
+def access(verb: str, uri: str, *, scope: str = "object", effect: str = "allow") -> dict[str, Any]:
+    return {
+        "verb": verb,
+        "resource": f"Thing::{uri!r}",
+        "uri": uri,
+        "scope": scope,
+        "authority": "A1",
+        "effect": effect,
+        "rules": ["r"],
+    }
+
+
+def of_path(verb: str, path: str, **more: Any) -> dict[str, Any]:
+    return access(verb, "file://" + quote(path), **more)
+
+
+def decision(*accesses: dict[str, Any], effect: str = "allow", **changes: Any) -> Decision:
+    """A decision on `accesses`, an allow that lasts a minute unless `changes` say otherwise."""
+    body = {
+        "decision_id": "d-1",
+        "effect": effect,
+        "expires_at": "2026-11-30T12:01:00Z",
+        "matched": [],
+        "stage": "policy",
+        "code": "policy.permit" if effect == "allow" else "policy.forbid",
+        "accesses": list(accesses),
+        "fingerprint": "sha256:bb",
+        **changes,
+    }
+    return Decision.from_json(body, now=NOW)

@@ -24,7 +24,7 @@ from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.errors import ConfigError
 from authz.model.resource import Base, Entity, NotCanonical
-from authz.ports import Clock, CommitUnit
+from authz.ports import Clock, CommitUnit, LineReader
 from authz.service.bundles import BundlesInForce
 from authz.service.decide import DecisionService
 from authz.service.explain import ExplanationService
@@ -32,6 +32,7 @@ from authz.service.reloads import Reloads
 from authz.store.keys import ServiceKeys
 from authz.store.ledger import DurableLedger, locate_database
 from authz.store.ledger import open_ledger as open_store
+from authz.workers.shell_reader import ShellReader
 
 
 class SystemClock:
@@ -134,6 +135,7 @@ def create_application(
     *,
     clock: Clock | None = None,
     protected: Protected | None = None,
+    lines: LineReader | None = None,
     dev: bool = False,
 ) -> Application:
     """The ASGI application over an open store and loaded bundles; by the machine's clock unless told.
@@ -159,6 +161,7 @@ def create_application(
         operation_secret=keys.derive("operations"),
         redactor=Redactor(keys.derive("redaction")),
         ttl_ms=config.decision_ttl_seconds * 1000,
+        lines=lines,
     )
     return Application(
         Services(
@@ -201,6 +204,7 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
     gc.freeze()
     keys = load_keys(config)
     ledger = open_ledger(config, keys)
+    lines = ShellReader()
     try:
         if not dev:
             await _revoke_dev_keys(ledger)
@@ -208,10 +212,14 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
         for tenant in bundles.tenants:
             event = bundle_event(tenant=tenant, ruleset=bundles.status(tenant).ruleset, now_ms=now_ms)
             await ledger.commit(CommitUnit(event=event))
-        application = create_application(config, ledger, keys, bundles, protected=protected, dev=dev)
+        await lines.start()
+        application = create_application(
+            config, ledger, keys, bundles, protected=protected, lines=lines, dev=dev
+        )
         async with _reloading(config, application, seen):
             yield application
     finally:
+        await lines.close()
         await ledger.close()
 
 

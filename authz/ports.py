@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from authz.core.canonical.shell import ShellAccess
+from authz.core.lines import Line
 from authz.core.ruleset import Ruleset
 from authz.model.decision import Decision
 from authz.model.limit import Reservation
@@ -72,6 +74,14 @@ class BundleObserver(Protocol):
 
     def reload_ended(self, tenant: str, trigger: str, outcome: str, seconds: float) -> None:
         """An attempt to load a bundle ended. All texts but the tenant's are from closed sets."""
+        ...
+
+
+class LineReader(Protocol):
+    """Reads long shell lines where they hold up nothing else."""
+
+    async def read(self, line: Line) -> tuple[ShellAccess, ...]:
+        """What the line comes to; never empty, never raises for what stands in it."""
         ...
 
 

@@ -57,7 +57,7 @@ def decide(call: Call, facts: Facts) -> Outcome:
 
     # 4. Canonicalize arguments and accesses, within the claims that are believed.
     believed = check_claims(call.claims, facts.caller.profile)
-    canonical = canonicalize_call(call, tool.descriptor, tool.roles, arguments, believed)
+    canonical = canonicalize_call(call, tool.descriptor, tool.roles, arguments, believed, facts.lines)
     if isinstance(canonical, Refusal):
         return Outcome(decision=denied(call, facts, canonical, tool), believed=believed)
     provenance = check_provenance(

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from authz.core.canonical.shell import analyse_shell
+from authz.core.canonical.shell import ShellAccess, analyse_shell
 from authz.core.canonical.sql import Connection, analyse_sql
 from authz.core.claims import BelievedClaims
+from authz.core.lines import Line, Lines
 from authz.model.resource import Authority, NotCanonical, Resource, Scope, Verb
 from authz.model.tool import AccessSpec
 
@@ -53,11 +54,11 @@ A value that is not understood is an `Opaque` under the descriptor's own verb.
 
 
 def effects_of(
-    spec: AccessSpec, value: object, believed: BelievedClaims
+    spec: AccessSpec, value: object, believed: BelievedClaims, lines: Lines
 ) -> tuple[Effect, ...] | NotCanonical:
-    """Every effect of a value of a kind in `EFFECT_KINDS`."""
+    """Every effect of a value of a kind in `EFFECT_KINDS`. `lines` have been read already."""
     if spec.kind == "shell":
-        line = analyse_shell(value, believed.base, confined=believed.confined)
+        line = _line(value, believed, lines)
         if isinstance(line, NotCanonical):
             return line
         return tuple(
@@ -71,3 +72,11 @@ def effects_of(
     if isinstance(statement, NotCanonical):
         return statement
     return tuple(Effect(verb=one.verb, resource=one.resource, scope=one.scope) for one in statement)
+
+
+def _line(value: object, believed: BelievedClaims, lines: Lines) -> tuple[ShellAccess, ...] | NotCanonical:
+    if lines and isinstance(value, str):
+        found = lines.get(Line(text=value, base=believed.base, confined=believed.confined))
+        if found is not None:
+            return found
+    return analyse_shell(value, believed.base, confined=believed.confined)

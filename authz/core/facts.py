@@ -1,7 +1,8 @@
 """What a decision depends on besides the call, and what its stages hand on to one another."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from authz.core.lines import Lines
 from authz.core.ruleset import Ruleset
 from authz.core.tools import CanonicalCall
 from authz.model.approval import ApprovalGrant
@@ -29,6 +30,8 @@ class Facts:
     """Key of idempotency keys and lease tokens."""
     ttl_ms: int
     """How long an allow, and the lease that comes with it, lasts."""
+    lines: Lines = field(default_factory=dict)
+    """What long shell lines of the call come to; one that is not here is read in place."""
     reached: tuple[Reached, ...] = ()
     """Counters of limits that a commit of this call has just found full."""
 

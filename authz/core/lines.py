@@ -12,10 +12,10 @@ from typing import Final
 from authz.core.canonical.shell import ShellAccess
 from authz.core.claims import check_claims
 from authz.core.pointer import find
-from authz.core.ruleset import Ruleset
 from authz.model.call import Call
 from authz.model.caller import Profile
 from authz.model.resource import Base
+from authz.model.tool import Descriptor
 
 LONG_LINE_CHARACTERS: Final = 256
 """Up to this size any line is read within a few milliseconds, whatever stands in it."""
@@ -34,12 +34,9 @@ Lines = Mapping[Line, tuple[ShellAccess, ...]]
 """What lines come to, as facts of a decision."""
 
 
-def long_lines(call: Call, ruleset: Ruleset, profile: Profile) -> Iterator[Line]:
+def long_lines(call: Call, descriptor: Descriptor, profile: Profile) -> Iterator[Line]:
     """The long lines of a call. Whether it may be made at all is not looked at."""
-    tool = ruleset.tools.get((call.server, call.tool))
-    if tool is None:
-        return
-    for spec in tool.descriptor.accesses:
+    for spec in descriptor.accesses:
         if spec.kind != "shell" or spec.at is None:
             continue
         for _, value in find(call.arguments, spec.at):

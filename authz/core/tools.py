@@ -11,6 +11,7 @@ from typing import Any, Final
 from authz.core.canonical import canonicalize, opaque, opaque_text
 from authz.core.claims import BelievedClaims
 from authz.core.effects import EFFECT_KINDS, POSSIBLE, Effect, effects_of
+from authz.core.lines import Lines
 from authz.core.pointer import Tokens, find, find_or_none, format_pointer, replace_leaf
 from authz.core.provenance import RoleTable
 from authz.core.strict_json import type_names
@@ -19,6 +20,7 @@ from authz.model.decision import Access, ArgumentError, Code, Next, Refusal, Sta
 from authz.model.resource import Authority, Base, NotCanonical, Resource, Scope, Verb
 from authz.model.tool import AccessSpec, Descriptor
 
+_NO_LINES: Final[Lines] = {}
 MAX_ACCESSES: Final = 256
 """Of one call: each is an evaluation, and one call must not keep all others waiting."""
 MAX_ANCESTORS: Final = 4096
@@ -116,6 +118,7 @@ def canonicalize_call(
     roles: RoleTable,
     arguments: Mapping[str, Any],
     believed: BelievedClaims,
+    lines: Lines = _NO_LINES,
 ) -> CanonicalCall | Refusal:
     """Stage 4: canonicalize arguments and accesses. What is not understood is `Opaque`, never dropped."""
     accesses: list[Access] = []
@@ -124,7 +127,7 @@ def canonicalize_call(
     judged = above = 0
     for found in _resource_values(descriptor, arguments):
         if found.spec.kind in EFFECT_KINDS:
-            named = _effects(descriptor, roles, found, believed)
+            named = _effects(descriptor, roles, found, believed, lines)
             if isinstance(named, NotCanonical):
                 errors.append(_argument_error(found, named))
                 continue
@@ -211,11 +214,11 @@ def _spelled(resource: Resource, found: _Found) -> str:
 
 
 def _effects(
-    descriptor: Descriptor, roles: RoleTable, found: _Found, believed: BelievedClaims
+    descriptor: Descriptor, roles: RoleTable, found: _Found, believed: BelievedClaims, lines: Lines
 ) -> list[Access] | NotCanonical:
     """The accesses that the value itself names, with an authority for each."""
     spec = found.spec
-    effects = effects_of(spec, found.value, believed)
+    effects = effects_of(spec, found.value, believed, lines)
     if isinstance(effects, NotCanonical):
         if effects.understood:
             return effects

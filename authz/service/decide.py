@@ -8,6 +8,7 @@ from typing import Final
 from authz.core.claims import check_subject
 from authz.core.decide import Facts, Outcome, decide
 from authz.core.fingerprint import operation_key, session_key
+from authz.core.lines import Lines, long_lines
 from authz.core.record import decision_event, refusal_event
 from authz.core.redact import Redactor
 from authz.errors import AuthzError, Forbidden, StoreUnavailable
@@ -17,7 +18,7 @@ from authz.model.decision import Decision, Effect, Stage
 from authz.model.limit import LimitReached, Reached
 from authz.model.operation import OperationRecord, OperationState, OperationWrite
 from authz.model.record import Committed, Conflict
-from authz.ports import Bundles, Clock, CommitUnit, ExposureWrite, IdSource, Ledger, Observer
+from authz.ports import Bundles, Clock, CommitUnit, ExposureWrite, IdSource, Ledger, LineReader, Observer
 from authz.service.bundles import Admitted
 
 logger = logging.getLogger("authz.service")
@@ -48,6 +49,7 @@ class DecisionService:
         operation_secret: bytes,
         redactor: Redactor,
         ttl_ms: int,
+        lines: LineReader | None = None,
     ) -> None:
         self._ledger = ledger
         self._bundles = bundles
@@ -57,6 +59,7 @@ class DecisionService:
         self._secret = operation_secret
         self._redactor = redactor
         self._ttl_ms = ttl_ms
+        self._lines = lines
 
     async def decide(self, call: Call, admitted: Admitted) -> Answer:
         """Decide one call and record it.
@@ -78,6 +81,7 @@ class DecisionService:
         # inserts nothing, so it looks first.
         look_up = call.dry_run
         reached: tuple[Reached, ...] = ()
+        lines = await self._read_lines(call, admitted)
         for _ in range(MAX_ATTEMPTS):
             operation = await self._ledger.find_operation(key) if key is not None and look_up else None
             exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
@@ -92,6 +96,7 @@ class DecisionService:
                 approvals=(),
                 secret=self._secret,
                 ttl_ms=self._ttl_ms,
+                lines=lines,
                 reached=reached,
             )
             outcome = decide(call, facts)
@@ -118,6 +123,14 @@ class DecisionService:
         raise StoreUnavailable(
             "the operation kept changing while it was decided; send the call again", code="store.contended"
         )
+
+    async def _read_lines(self, call: Call, admitted: Admitted) -> Lines:
+        """Long shell lines of the call, read where they hold up no other call."""
+        tool = admitted.ruleset.tools.get((call.server, call.tool))
+        if self._lines is None or tool is None:
+            return {}
+        found = long_lines(call, tool.descriptor, admitted.caller.profile)
+        return {line: await self._lines.read(line) for line in dict.fromkeys(found)}
 
     async def decide_all(self, calls: Sequence[Call], admitted: Admitted) -> list[Answer | AuthzError]:
         """Decide calls in order, each with its own record; a later one sees what earlier ones did.

@@ -1,7 +1,7 @@
 """How a line goes to the process that reads it, and how its accesses come back: JSON, one object a line.
 
-What comes back is names, from which the resources are made anew by the functions that made them: a process that
-was taken over by what it read can name other resources, but cannot hand objects into this one.
+What comes back is names, from which the resources are made anew by the functions that made them: a process
+that was taken over by what it read can name other resources, but cannot hand objects into this one.
 """
 
 import json
@@ -61,7 +61,10 @@ def _encoded(access: ShellAccess) -> dict[str, Any]:
 def decode_accesses(data: bytes, line: Line) -> tuple[ShellAccess, ...]:
     """What the process answered for `line`. Raises `ValueError` for anything that it cannot have meant."""
     try:
-        return tuple(_decoded(sent, line) for sent in json.loads(data))
+        answer = json.loads(data)
+        if not isinstance(answer, list):
+            raise TypeError
+        return tuple(_decoded(sent, line) for sent in answer)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the answer about a line is malformed") from error
 
@@ -93,7 +96,7 @@ def _resource(sent: dict[str, Any], base: Base) -> Resource:
             found = literal_resource(sent["type"], sent["id"])
     else:
         found = None
-    if not isinstance(found, Resource):
+    if found is None or isinstance(found, NotCanonical):
         raise ValueError("the answer about a line names no resource")
     return found
 

@@ -18,6 +18,7 @@ from authz.bundle.self_protection import SELF_RULE, Protected
 from authz.core.cases.deciding import Answered, answer, call_of
 from authz.core.decide import decide
 from authz.core.pointer import Tokens
+from authz.core.requests import parse_decide
 from authz.core.ruleset import Ruleset
 from authz.model.call import Call
 from authz.model.decision import Code, Decision, Effect
@@ -180,10 +181,16 @@ def test_no_tool_reaches_the_service(slot: Slot, scheme: str, host: str, port: s
     assert decided(slot.filled(f"{scheme}://{host}{port}{path}")).effect is Effect.DENY
 
 
-@given(st.data(), st.sampled_from(ADDRESSES), st.sampled_from(PLACES))
-def test_an_address_is_no_way_to_a_place(data: st.DataObject, slot: Slot, place: str) -> None:
-    spelled = data.draw(spellings(place).filter(lambda text: text.startswith("file:")))
-    assert decided(slot.filled(spelled)).effect is Effect.DENY
+@given(
+    st.data(), st.sampled_from(ADDRESSES), st.sampled_from(PLACES), st.sampled_from(["file", "FILE", "File"])
+)
+def test_no_address_is_an_allowed_way_to_a_place(
+    data: st.DataObject, slot: Slot, place: str, scheme: str
+) -> None:
+    """A url that is a file's is no address that is understood, so a person is asked at worst."""
+    spelled = data.draw(spellings(place))
+    url = spelled.replace("file:", f"{scheme}:") if spelled.startswith("file:") else f"{scheme}://{spelled}"
+    assert decided(slot.filled(url)).effect is not Effect.ALLOW
 
 
 # Command lines that a person would read at once, `{}` in place of the place.
@@ -199,15 +206,31 @@ OTHER: Final = (
     *("install a {}", "rsync a {}", "grep -r x {}", "git -C {} status", "awk 1 {}", "curl -o {} https://a.b"),
     *("cat <<X > {}\nx\nX", "for f in {}; do cat $f; done", "eval cat {}", "perl -pi -e 1 {}", ". {}", "{}"),
 )
-SHELL: Final = next(
-    call_of(case, sample_ruleset())
-    for case in sample_cases()
-    if case.body.get("tool", {}).get("server") == "shell"
+SHELL: Final = parse_decide(
+    {
+        "subject": {"agent": "coder-1", "on_behalf_of": "ada", "session": "s-1"},
+        "tool": {"server": "shell", "name": "run"},
+        "arguments": {"command": "true"},
+        "provenance": {"": {"source": "user"}},
+        "context": {
+            "trace_id": "t",
+            "turn_id": "1",
+            "tool_call_id": "c",
+            "cwd": "/workspace",
+            "sandbox_root": "/workspace",
+        },
+    }
 )
 
 
 def ran(line: str) -> Decision:
     return decided(replace(SHELL, arguments={"command": line}))
+
+
+def test_the_same_commands_are_fine_elsewhere() -> None:
+    """So what is denied below is denied for the place."""
+    for line in PLAIN:
+        assert ran(line.format("/workspace/notes.txt")).effect is not Effect.DENY, line
 
 
 @settings(max_examples=60)

@@ -32,6 +32,7 @@ __all__ = [
     "literal_resource",
     "opaque",
     "opaque_text",
+    "program_resource",
 ]
 
 _POSIX = Volume()

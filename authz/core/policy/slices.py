@@ -15,7 +15,7 @@ do not see each other.
 
 from collections.abc import Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import cedarpy
 from cedarpy import pst
@@ -69,7 +69,7 @@ class _ByPrincipal:
 
 
 _BY_PRINCIPAL: Final = _ByPrincipal()
-_Entry = Slice | _Wide | _ByPrincipal | Preview
+_Entry: TypeAlias = Slice | _Wide | _ByPrincipal | Preview
 
 
 class Slicer:

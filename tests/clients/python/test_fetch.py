@@ -1,0 +1,614 @@
+"""Fetching against real servers on loopback: what was decided on is what is connected to, hop by hop.
+
+Only the resolver is a function of the test, since no test may ask a real one. Servers can only be on this
+machine, so where a name should be allowed to lead somewhere, `loopback` is what it is allowed for.
+"""
+
+import asyncio
+import inspect
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+from authz_client import Decision
+from authz_client.fetch import (
+    AddressClass,
+    AddressRefused,
+    Fetched,
+    FetchFailed,
+    Hop,
+    HopRefused,
+    Limits,
+    NotCovered,
+    fetch,
+    fetch_async,
+    hop_request,
+    system_resolver,
+)
+
+from authz.core.canonical import canonicalize
+from authz.model.resource import Base, NotCanonical
+from tests.clients.python.deciding import access, clock, decision
+from tests.clients.python.webs import Answer, Request, Web, certify, serving
+
+LOOPBACK = frozenset({AddressClass.LOOPBACK})
+QUICK = Limits(deadline_seconds=10)
+
+Fetch = Callable[..., Fetched]
+
+
+def fetch_blocking(url: str, **more: Any) -> Fetched:
+    return fetch(url, **{"clock": clock, "limits": QUICK} | more)
+
+
+def fetch_asynchronously(url: str, *, ask: Callable[[Hop], Decision], **more: Any) -> Fetched:
+    async def asking(hop: Hop) -> Decision:
+        return ask(hop)
+
+    return asyncio.run(fetch_async(url, ask=asking, **{"clock": clock, "limits": QUICK} | more))
+
+
+@pytest.fixture(params=[fetch_blocking, fetch_asynchronously], ids=["sync", "async"])
+def get(request: pytest.FixtureRequest) -> Fetch:
+    found: Fetch = request.param
+    return found
+
+
+class Asked:
+    """Allows every hop, but for urls that hold one of `denied`. In the service's own canonical spelling."""
+
+    def __init__(self, *denied: str) -> None:
+        self.hops: list[Hop] = []
+        self._denied = denied
+
+    def __call__(self, hop: Hop) -> Decision:
+        self.hops.append(hop)
+        found = canonicalize("url", hop.url, Base())
+        if isinstance(found, NotCanonical):
+            return decision(effect="deny", code="canonical.refused")
+        uri = found[0].uri
+        if any(part in uri for part in self._denied):
+            return decision(access("connect", uri, effect="deny"), effect="deny")
+        return decision(access("connect", uri))
+
+    @property
+    def urls(self) -> list[str]:
+        return [hop.url for hop in self.hops]
+
+
+def answering(*answers: Sequence[str]) -> Callable[[str, int], Sequence[str]]:
+    """A resolver that gives one answer after the other, the last one for ever."""
+    rest = itertools.chain(answers, itertools.repeat(answers[-1]))
+    return lambda host, port: next(rest)
+
+
+def ok(request: Request) -> Answer:
+    return 200, {"Content-Type": "text/plain"}, b"page"
+
+
+def redirecting(**targets: str) -> Callable[[Request], Answer]:
+    """Redirects `/name` to `targets[name]`; other paths are pages."""
+
+    def answer(request: Request) -> Answer:
+        name = request.path.partition("?")[0].strip("/")
+        if name in targets:
+            return 302, {"Location": targets[name].replace("PORT", request.headers["Host"][-5:])}, b""
+        return ok(request)
+
+    return answer
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with serving(ok) as web:
+        yield web
+
+
+def test_an_address_that_was_decided_on(get: Fetch, web: Web) -> None:
+    asked = Asked()
+    page = get(f"http://127.0.0.1:{web.port}/a/%7e?b=c#d", ask=asked, headers={"X-Mine": "1"})
+    assert (page.status, page.body) == (200, b"page")
+    assert page.url == f"http://127.0.0.1:{web.port}/a/%7e?b=c"
+    assert page.hops == tuple(asked.hops)
+    [request] = web.requests
+    # The very bytes of the decided target, and the host as it was decided on.
+    assert (request.method, request.path) == ("GET", "/a/%7e?b=c")
+    assert request.headers["Host"] == f"127.0.0.1:{web.port}"
+    assert request.headers["X-Mine"] == "1"
+    assert request.headers["Accept-Encoding"] == "identity"
+
+
+@pytest.mark.parametrize("spelling", ["2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "127.0.0.1."])
+def test_an_address_in_another_spelling_is_the_decided_one(get: Fetch, web: Web, spelling: str) -> None:
+    page = get(f"http://{spelling}:{web.port}/", ask=Asked())
+    assert page.url == f"http://127.0.0.1:{web.port}/"
+    assert web.requests[0].headers["Host"] == f"127.0.0.1:{web.port}"
+
+
+def test_a_name_goes_where_it_was_found_to_lead(get: Fetch, web: Web) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def resolver(host: str, port: int) -> Sequence[str]:
+        asked.append((host, port))
+        return ["127.0.0.1"]
+
+    page = get(
+        f"http://Example.com.:{web.port}/x", ask=Asked(), resolver=resolver, allow_address_classes=LOOPBACK
+    )
+    assert page.body == b"page"
+    assert asked == [("example.com", web.port)]
+    assert web.requests[0].headers["Host"] == f"example.com:{web.port}"
+
+
+INSIDE = [
+    ("127.0.0.1", "loopback"),
+    ("::1", "loopback"),
+    ("10.0.0.1", "private"),
+    ("169.254.169.254", "metadata"),
+    ("fe80::1%lo", "link_local"),
+    ("100.64.0.1", "shared"),
+    ("0.0.0.0", "unspecified"),
+    ("224.0.0.1", "multicast"),
+    ("240.0.0.1", "reserved"),
+    ("::ffff:127.0.0.1", "loopback"),
+    ("::ffff:169.254.169.254", "metadata"),
+    ("64:ff9b::7f00:1", "loopback"),
+    ("64:ff9b:1::a9fe:a9fe", "metadata"),
+    ("2002:7f00:1::", "loopback"),
+    ("2001:0:5db8:d822:0:0:80ff:fffe", "loopback"),
+]
+
+
+@pytest.mark.parametrize(("address", "named"), INSIDE)
+@pytest.mark.parametrize("mixed", [False, True], ids=["alone", "mixed"])
+def test_a_name_that_leads_inside_is_refused(
+    get: Fetch, web: Web, address: str, named: str, mixed: bool
+) -> None:
+    answer = ["93.184.216.34", address] if mixed else [address]
+    with pytest.raises(AddressRefused, match=named):
+        get(f"http://example.com:{web.port}/", ask=Asked(), resolver=answering(answer))
+    assert web.connections == 0
+
+
+def test_what_a_name_is_allowed_for_is_not_more(get: Fetch, web: Web) -> None:
+    for answer in (["10.0.0.1"], ["127.0.0.1", "10.0.0.1"], ["169.254.169.254"]):
+        with pytest.raises(AddressRefused):
+            get(
+                f"http://example.com:{web.port}/",
+                ask=Asked(),
+                resolver=answering(answer),
+                allow_address_classes=LOOPBACK,
+            )
+    assert web.connections == 0
+
+
+def test_a_name_is_resolved_once_and_the_answer_is_kept(get: Fetch, web: Web) -> None:
+    """DNS rebinding: the check sees one answer, and who resolves again to connect gets another."""
+    with serving(lambda _: (200, {}, b"secret"), address="127.0.0.2", port=web.port) as inside:
+        rebinding = answering(["127.0.0.1"], ["127.0.0.2"])
+        # Against a check and then a client that resolves for itself, it works.
+        assert rebinding("example.com", web.port) == ["127.0.0.1"]
+        [address] = rebinding("example.com", web.port)
+        assert httpx.get(f"http://{address}:{web.port}/", trust_env=False).content == b"secret"
+        inside.requests.clear()
+        page = get(
+            f"http://example.com:{web.port}/",
+            ask=Asked(),
+            resolver=answering(["127.0.0.1"], ["127.0.0.2"]),
+            allow_address_classes=LOOPBACK,
+        )
+        assert page.body == b"page"
+        assert inside.requests == []
+
+
+def test_a_name_that_leads_inside_at_the_next_hop(get: Fetch) -> None:
+    with serving(redirecting(a="/b")) as web:
+        asked = Asked()
+        with pytest.raises(AddressRefused, match="private"):
+            get(
+                f"http://example.com:{web.port}/a",
+                ask=asked,
+                resolver=answering(["127.0.0.1"], ["10.0.0.1"]),
+                allow_address_classes=LOOPBACK,
+            )
+        assert len(web.requests) == 1
+        assert len(asked.hops) == 2
+
+
+def test_several_addresses_are_tried_in_turn(get: Fetch, web: Web) -> None:
+    # Nobody listens on the first.
+    page = get(
+        f"http://example.com:{web.port}/",
+        ask=Asked(),
+        resolver=answering(["127.0.0.3", "127.0.0.1"]),
+        allow_address_classes=LOOPBACK,
+    )
+    assert page.body == b"page"
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        ([], FetchFailed),
+        (["example.org"], FetchFailed),
+        (["127.1"], FetchFailed),
+        ("127.0.0.1", FetchFailed),
+        (OSError("no such name"), FetchFailed),
+        (UnicodeError("label too long"), FetchFailed),
+        (KeyError("a fault of the resolver"), KeyError),
+    ],
+)
+def test_a_resolver_that_does_not_say(get: Fetch, answer: Any, failure: type[Exception]) -> None:
+    def resolver(host: str, port: int) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with pytest.raises(failure):
+        get("http://example.com/", ask=Asked(), resolver=resolver, allow_address_classes=LOOPBACK)
+
+
+def test_the_resolver_of_the_system() -> None:
+    assert "127.0.0.1" in system_resolver("127.0.0.1", 80)
+
+
+# Redirects.
+
+
+def test_every_hop_is_asked_about(get: Fetch) -> None:
+    with serving(redirecting(a="b?x=1", b="//127.0.0.1:PORT/c", c="http://127.0.0.1:PORT/d/../e")) as web:
+        asked = Asked()
+        base = f"http://127.0.0.1:{web.port}"
+        page = get(f"{base}/a", ask=asked)
+        assert page.url == f"{base}/e"
+        assert asked.urls == [f"{base}/a", f"{base}/b?x=1", f"{base}/c", f"{base}/e"]
+        assert [hop.previous for hop in asked.hops] == [None, f"{base}/a", f"{base}/b?x=1", f"{base}/c"]
+        assert [hop.number for hop in asked.hops] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::ffff:a9fe:a9fe]/latest",
+        "http://user:pw@169.254.169.254/",
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "javascript:alert(1)",
+        "http://",
+        "//169.254.169.254/",
+    ],
+)
+def test_a_redirect_is_not_followed_without_a_decision(get: Fetch, target: str) -> None:
+    with serving(redirecting(a=target)) as web:
+        with pytest.raises(HopRefused) as caught:
+            get(f"http://127.0.0.1:{web.port}/a", ask=Asked("169.254."))
+        assert not caught.value.decision.allowed
+        assert len(web.requests) == 1
+
+
+def test_a_redirect_that_waits_for_approval_is_not_followed(get: Fetch) -> None:
+    with serving(redirecting(a="/b")) as web:
+
+        def ask(hop: Hop) -> Decision:
+            if hop.number == 0:
+                return decision(access("connect", f"http://127.0.0.1:{web.port}/a"))
+            return decision(effect="require_approval")
+
+        with pytest.raises(HopRefused) as caught:
+            get(f"http://127.0.0.1:{web.port}/a", ask=ask)
+        assert caught.value.decision.effect == "require_approval"
+        assert len(web.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ({"a": "/a"}, "circle"),
+        ({"a": "/b", "b": "/c", "c": "/a"}, "circle"),
+        ({"a": "/b", "b": "/c", "c": "/d", "d": "/e"}, "more than 3 redirects"),
+        ({"a": "http://[::1/"}, "not a url"),
+        ({"a": "http://127.0.0.1:99999/"}, "not a url"),
+    ],
+)
+def test_redirects_that_lead_nowhere(get: Fetch, targets: dict[str, str], message: str) -> None:
+    with serving(redirecting(**targets)) as web:
+        asked = Asked()
+        with pytest.raises(FetchFailed, match=message):
+            get(f"http://127.0.0.1:{web.port}/a", ask=asked, limits=Limits(max_redirects=3))
+        assert len(asked.hops) <= 4
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "then"),
+    [
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (303, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (303, "HEAD", "HEAD"),
+        (301, "PUT", "PUT"),
+        (307, "POST", "POST"),
+        (308, "POST", "POST"),
+    ],
+)
+def test_methods_and_bodies(get: Fetch, status: int, method: str, then: str) -> None:
+    def answer(request: Request) -> Answer:
+        return (status, {"Location": "/b"}, b"") if request.path == "/a" else (200, {}, b"")
+
+    with serving(answer) as web:
+        asked = Asked()
+        body = b"" if method == "HEAD" else b"data"
+        get(
+            f"http://127.0.0.1:{web.port}/a",
+            ask=asked,
+            method=method.lower(),
+            body=body,
+            headers={"Content-Type": "text/plain"},
+        )
+        kept = body if then == method else b""
+        assert [(request.method, request.body) for request in web.requests] == [(method, body), (then, kept)]
+        assert ("Content-Type" in web.requests[1].headers) == bool(kept)
+        assert [(hop.method, hop.has_body) for hop in asked.hops] == [
+            (method, bool(body)),
+            (then, bool(kept)),
+        ]
+
+
+def test_credentials_stay_with_their_origin(get: Fetch) -> None:
+    with serving(ok, address="127.0.0.2") as other:
+        back = f"http://127.0.0.2:{other.port}/"
+        with serving(redirecting(a="/b", b=back)) as web:
+            get(
+                f"http://127.0.0.1:{web.port}/a",
+                ask=Asked(),
+                headers={"Authorization": "Bearer x", "Cookie": "c=1", "X-Other": "y", "Host": "evil.test"},
+            )
+            assert [request.headers.get("Authorization") for request in web.requests] == ["Bearer x"] * 2
+            assert all(request.headers["Host"] == f"127.0.0.1:{web.port}" for request in web.requests)
+        [request] = other.requests
+        assert "Authorization" not in request.headers
+        assert "Cookie" not in request.headers
+        assert request.headers["X-Other"] == "y"
+
+
+def test_the_request_of_a_hop() -> None:
+    request = {
+        "arguments": {"url": "x", "other": 1},
+        "provenance": {"/url": {"source": "user"}, "/other": {"source": "user"}},
+        "context": {"tool_call_id": "call_7", "trace_id": "t"},
+    }
+    before = repr(request)
+    first = Hop(number=0, url="https://a.example/", method="GET", has_body=False)
+    assert hop_request(request, first) == request | {"arguments": {"url": "https://a.example/", "other": 1}}
+    second = Hop(
+        number=1, url="https://b.example/", method="GET", has_body=False, previous="https://a.example/"
+    )
+    asked = hop_request(request, second)
+    assert asked["arguments"]["url"] == "https://b.example/"
+    assert asked["provenance"] == {
+        "/url": {"source": "web", "uri": "https://a.example/"},
+        "/other": {"source": "user"},
+    }
+    assert asked["context"] == {"tool_call_id": "call_7.hop-1", "trace_id": "t"}
+    assert hop_request({}, second, argument="a/b")["provenance"] == {
+        "/a~1b": {"source": "web", "uri": "https://a.example/"}
+    }
+    assert repr(request) == before
+
+
+# Decisions.
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        decision(),
+        decision(access("connect", "https://a.example/"), access("connect", "https://b.example/")),
+        decision(access("read", "file:///etc/passwd")),
+        decision(access("connect", "https://a.example/"), dry_run=True),
+        decision(access("connect", "https://a@b.example/")),
+        decision(access("connect", "https://a.example")),
+        decision(access("connect", "https://a.example/\n")),
+        decision(access("connect", "https://a.example\\b/")),
+        decision(access("connect", "https://a.example:x/")),
+        decision(access("connect", "https:///")),
+        decision(access("connect", "https://[::1/")),
+        None,
+    ],
+)
+def test_a_decision_that_covers_no_one_url(get: Fetch, given: Decision) -> None:
+    with pytest.raises(NotCovered):
+        get("https://a.example/", ask=lambda hop: given, resolver=answering(["127.0.0.1"]))
+
+
+def test_what_the_asking_raises_comes_through(get: Fetch) -> None:
+    def ask(hop: Hop) -> Decision:
+        raise StopIteration  # the worst of all for a generator
+
+    with pytest.raises((StopIteration, RuntimeError)):
+        get("https://a.example/", ask=ask)
+
+
+def test_an_allow_that_has_ended(get: Fetch, web: Web) -> None:
+    ended = decision(access("connect", f"http://127.0.0.1:{web.port}/"))
+    with pytest.raises(NotCovered):
+        get("https://a.example/", ask=lambda hop: ended, clock=lambda: ended.expires_at)
+    assert web.connections == 0
+
+
+# Limits.
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])
+def test_a_response_that_is_too_long(get: Fetch, declared: bool) -> None:
+    def answer(request: Request) -> Answer:
+        if declared:
+            return 200, {}, b"x" * 1001
+        chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
+        return 200, {"Transfer-Encoding": "chunked", "Content-Length": ""}, chunk * 11 + b"0\r\n\r\n"
+
+    with serving(answer) as web, pytest.raises(FetchFailed):
+        get(f"http://127.0.0.1:{web.port}/", ask=Asked(), limits=Limits(max_bytes=1000))
+    with serving(lambda _: (200, {}, b"x" * 1000)) as web:
+        page = get(f"http://127.0.0.1:{web.port}/", ask=Asked(), limits=Limits(max_bytes=1000))
+        assert len(page.body) == 1000
+
+
+def test_a_response_that_is_compressed(get: Fetch) -> None:
+    with (
+        serving(lambda _: (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b")) as web,
+        pytest.raises(FetchFailed, match="compressed"),
+    ):
+        get(f"http://127.0.0.1:{web.port}/", ask=Asked())
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nX: ",  # a header that goes on for ever, a byte at a time
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",  # and so does a body
+    ],
+    ids=["silent", "header", "body"],
+)
+def test_a_response_that_does_not_end(get: Fetch, begin: bytes) -> None:
+    stop = threading.Event()
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+
+        def drip() -> None:
+            connection, _ = listening.accept()
+            with closing(connection):
+                try:
+                    connection.sendall(begin)
+                    # Faster than any timeout of a single read, which each byte would start anew.
+                    while not stop.wait(0.02):
+                        if begin:
+                            connection.sendall(b"x")
+                except OSError:
+                    pass  # it has given up, as it should
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            with pytest.raises(FetchFailed, match="deadline"):
+                get(
+                    f"http://127.0.0.1:{listening.getsockname()[1]}/",
+                    ask=Asked(),
+                    limits=Limits(deadline_seconds=0.5),
+                )
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_resolver_that_does_not_end(get: Fetch) -> None:
+    stop = threading.Event()
+
+    def resolver(host: str, port: int) -> Sequence[str]:
+        stop.wait()
+        return ["127.0.0.1"]
+
+    try:
+        with pytest.raises(FetchFailed, match="deadline"):
+            get("http://a.example/", ask=Asked(), resolver=resolver, limits=Limits(deadline_seconds=0.3))
+    finally:
+        stop.set()
+
+
+def test_nobody_listens(get: Fetch) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(FetchFailed, match="ConnectError"):
+            get(f"http://127.0.0.1:{bound.getsockname()[1]}/", ask=Asked())
+
+
+def test_proxies_of_the_environment_are_not_used(
+    get: Fetch, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(lambda _: (200, {}, b"proxy")) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        assert get(f"http://127.0.0.1:{web.port}/", ask=Asked()).body == b"page"
+        assert proxy.requests == []
+
+
+# TLS.
+
+
+def test_the_certificate_is_the_name_s_and_the_address_the_pinned_one(get: Fetch, tmp_path: Any) -> None:
+    client, server = certify(tmp_path, "secure.example")
+    with serving(ok, tls=server) as web:
+        page = get(
+            f"https://secure.example:{web.port}/x",
+            ask=Asked(),
+            resolver=answering(["127.0.0.1"]),
+            allow_address_classes=LOOPBACK,
+            tls=client,
+        )
+        assert page.body == b"page"
+        [request] = web.requests
+        assert request.sni == "secure.example"
+        assert request.headers["Host"] == f"secure.example:{web.port}"
+
+
+def test_a_certificate_of_another_name_or_authority_is_refused(get: Fetch, tmp_path: Any) -> None:
+    client, server = certify(tmp_path, "secure.example")
+    stranger, _ = certify(tmp_path, "other.example")
+    with serving(ok, tls=server) as web:
+        for name, tls in (("other.example", client), ("secure.example", stranger), ("secure.example", None)):
+            with pytest.raises(FetchFailed):
+                get(
+                    f"https://{name}:{web.port}/",
+                    ask=Asked(),
+                    resolver=answering(["127.0.0.1"]),
+                    allow_address_classes=LOOPBACK,
+                    tls=tls,
+                )
+        assert web.requests == []
+
+
+def test_a_second_name_at_the_same_address_is_checked_anew(get: Fetch, tmp_path: Any) -> None:
+    """A connection that is verified for one name must not carry requests for another."""
+    client, server = certify(tmp_path, "secure.example")
+
+    def answer(request: Request) -> Answer:
+        return 302, {"Location": f"https://other.example:{web.port}/b"}, b""
+
+    with serving(answer, tls=server) as web:
+        with pytest.raises(FetchFailed):
+            get(
+                f"https://secure.example:{web.port}/a",
+                ask=Asked(),
+                resolver=answering(["127.0.0.1"]),
+                allow_address_classes=LOOPBACK,
+                tls=client,
+            )
+        assert [request.path for request in web.requests] == ["/a"]
+
+
+def test_a_certificate_of_an_address(get: Fetch, tmp_path: Any) -> None:
+    client, server = certify(tmp_path, "127.0.0.1")
+    with serving(ok, tls=server) as web:
+        assert get(f"https://127.0.0.1:{web.port}/", ask=Asked(), tls=client).body == b"page"
+
+
+def test_a_downgrade_is_a_new_decision_and_says_so(get: Fetch, tmp_path: Any, web: Web) -> None:
+    client, server = certify(tmp_path, "127.0.0.1")
+    target = f"http://127.0.0.1:{web.port}/plain"
+    with serving(lambda _: (301, {"Location": target}, b""), tls=server) as secure:
+        asked = Asked()
+        page = get(f"https://127.0.0.1:{secure.port}/", ask=asked, tls=client)
+        assert page.url == target
+        assert [hop.downgrade for hop in asked.hops] == [False, True]
+
+
+def test_the_two_are_made_alike() -> None:
+    one, other = (inspect.signature(function).parameters for function in (fetch, fetch_async))
+    assert list(one) == list(other)
+    assert [p.default for p in one.values()] == [p.default for p in other.values()]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.bench.bundle import write_bundle
+from tests.bench.canonical import measure_canonical
 from tests.bench.check import measure_check
 from tests.bench.core import measure_core
 from tests.bench.http import CONNECTIONS, Plan, measure_http
@@ -78,6 +79,7 @@ def _measure(folder: Path, cores: Cores, plan: Plan) -> dict[str, Any]:
         "reload": measure_reload(folder, cores),
         "stores": measure_stores(folder, cores),
         "check": check,
+        "canonical": measure_canonical(runs=plan.runs, calls=plan.requests // 2),
     }
 
 

@@ -20,6 +20,9 @@ def table(results: dict[str, Any]) -> str:
     lines += ["", *_stores(results["stores"])]
     check = results["check"]
     lines += ["", f"authz check, {check['rules']} rules, {check['tools']} tools: {check['check_seconds']} s"]
+    lines += ["", f"{'Canonical form, CPU µs':<34}{'new':>12}{'seen':>12}"]
+    for kind, found in results["canonical"].items():
+        lines.append(f"{kind:<34}{found['new']:>12.1f}{found['seen']:>12.1f}")
     return "\n".join(lines)
 
 

@@ -266,7 +266,7 @@ def test_every_hop_is_asked_about(get: Fetch) -> None:
         base = f"http://127.0.0.1:{web.port}"
         page = get(f"{base}/a", ask=asked)
         assert page.url == f"{base}/e"
-        assert asked.urls == [f"{base}/a", f"{base}/b?x=1", f"{base}/c", f"{base}/e"]
+        assert asked.urls == [f"{base}/a", f"{base}/b?x=1", f"{base}/c", f"{base}/d/../e"]
         assert [hop.previous for hop in asked.hops] == [None, f"{base}/a", f"{base}/b?x=1", f"{base}/c"]
         assert [hop.number for hop in asked.hops] == [0, 1, 2, 3]
 
@@ -280,7 +280,7 @@ def test_every_hop_is_asked_about(get: Fetch) -> None:
         "file:///etc/passwd",
         "gopher://127.0.0.1/",
         "javascript:alert(1)",
-        "http://",
+        "http://127.0.0.1:99999/",
         "//169.254.169.254/",
     ],
 )
@@ -313,7 +313,7 @@ def test_a_redirect_that_waits_for_approval_is_not_followed(get: Fetch) -> None:
         ({"a": "/b", "b": "/c", "c": "/a"}, "circle"),
         ({"a": "/b", "b": "/c", "c": "/d", "d": "/e"}, "more than 3 redirects"),
         ({"a": "http://[::1/"}, "not a url"),
-        ({"a": "http://127.0.0.1:99999/"}, "not a url"),
+        ({"a": "http:"}, "circle"),
     ],
 )
 def test_redirects_that_lead_nowhere(get: Fetch, targets: dict[str, str], message: str) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from publicsuffixlist import PublicSuffixList
+
 from authz.bundle.cases import read_cases
 from authz.bundle.descriptors import Parsed
 from authz.bundle.format import AccessSection, ToolSection
@@ -171,8 +173,10 @@ def _order(problem: BundleProblem) -> tuple[str, int, int, str, str]:
 
 
 def _rule_facts(examined: Examined, sources: BundleSources, errors: Iterable[BundleProblem]) -> RuleFacts:
+    suffixes = PublicSuffixList()
     return RuleFacts(
         policies=tuple(_sound(examined.policies, errors)),
+        is_public_suffix=lambda domain: suffixes.publicsuffix(domain) == domain,
         actions=tuple(action for tool in examined.tools.values() for action in tool.actions),
         members=examined.members,
         profiles=examined.profiles,

@@ -1,6 +1,6 @@
 """What lint knows of a bundle: rules as outlines, the actions they can be about, people, labels, tests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,6 +29,8 @@ class RuleFacts:
     cases: tuple[Case, ...] = ()
     rules: frozenset[str] = frozenset()
     """What a decision can name: ids of all rules, also those that are an error, and of limits."""
+    is_public_suffix: Callable[[str], bool] = lambda _: False
+    """Whether anybody can register a name right below a domain: `com`, `co.uk`, `github.io`."""
 
     @cached_property
     def outlines(self) -> tuple[Outline, ...]:

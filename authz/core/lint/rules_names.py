@@ -10,6 +10,7 @@ from authz.core.lint.facts import RuleFacts, at_rule
 from authz.core.lint.table import Hit, Lint, Severity
 from authz.core.policy.outline import Comparison, Outline, Value
 from authz.core.provenance import MISSING_SOURCE, SOURCES
+from authz.model.decision import RuleKind
 from authz.model.resource import Scope
 from authz.model.tool import SideEffect
 
@@ -89,6 +90,20 @@ def _entities(facts: RuleFacts) -> Iterator[tuple[Outline, tuple[str, str]]]:
                 yield outline, uid
 
 
+def public_suffix(facts: RuleFacts) -> Iterator[Hit]:
+    """A permit for a domain right below which anybody can register a name is a permit for everybody's."""
+    for outline in facts.outlines:
+        if outline.match.kind is not RuleKind.PERMIT:
+            continue
+        for kind, name in sorted(outline.entities):
+            if kind == "Domain" and facts.is_public_suffix(name):
+                yield at_rule(
+                    outline,
+                    f'anybody can register a name in Domain::"{name}"',
+                    "name the domain of the organisation that is meant",
+                )
+
+
 def unknown_label(facts: RuleFacts) -> Iterator[Hit]:
     """No tool returns the label, so no session is ever exposed to it."""
     for outline, _, value in _strings(facts, [("context", "session", "exposed")]):
@@ -166,6 +181,7 @@ LINTS: Final = (
     _row("rule.group-undeclared", "a group that entities.yaml does not have", group_undeclared),
     _row("rule.group-empty", "a group that nobody is in", group_empty),
     _row("rule.unassertable", "an agent or user that no credential profile may speak for", unassertable),
+    _row("rule.public-suffix", "a permit for a domain in which anybody can register a name", public_suffix),
     _row("rule.unknown-label", "a label that no tool returns", unknown_label),
     _row("rule.unknown-value", "a role, source, scope or class that does not exist", unknown_value),
     _row("rule.upper-case", "a text with capitals held against an attribute in lower case", upper_case),

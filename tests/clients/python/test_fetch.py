@@ -4,91 +4,26 @@ Only the resolver is a function of the test, since no test may ask a real one. S
 machine, so where a name should be allowed to lead somewhere, `loopback` is what it is allowed for.
 """
 
-import asyncio
-import inspect
-import itertools
-import socket
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from authz_client import Decision
 from authz_client.fetch import (
-    AddressClass,
     AddressRefused,
-    Fetched,
     FetchFailed,
     Hop,
     HopRefused,
     Limits,
     NotCovered,
-    fetch,
-    fetch_async,
     hop_request,
     system_resolver,
 )
 
-from authz.core.canonical import canonicalize
-from authz.model.resource import Base, NotCanonical
-from tests.clients.python.deciding import access, clock, decision
-from tests.clients.python.webs import Answer, Request, Web, certify, serving
-
-LOOPBACK = frozenset({AddressClass.LOOPBACK})
-QUICK = Limits(deadline_seconds=10)
-
-Fetch = Callable[..., Fetched]
-
-
-def fetch_blocking(url: str, **more: Any) -> Fetched:
-    return fetch(url, **{"clock": clock, "limits": QUICK} | more)
-
-
-def fetch_asynchronously(url: str, *, ask: Callable[[Hop], Decision], **more: Any) -> Fetched:
-    async def asking(hop: Hop) -> Decision:
-        return ask(hop)
-
-    return asyncio.run(fetch_async(url, ask=asking, **{"clock": clock, "limits": QUICK} | more))
-
-
-@pytest.fixture(params=[fetch_blocking, fetch_asynchronously], ids=["sync", "async"])
-def get(request: pytest.FixtureRequest) -> Fetch:
-    found: Fetch = request.param
-    return found
-
-
-class Asked:
-    """Allows every hop, but for urls that hold one of `denied`. In the service's own canonical spelling."""
-
-    def __init__(self, *denied: str) -> None:
-        self.hops: list[Hop] = []
-        self._denied = denied
-
-    def __call__(self, hop: Hop) -> Decision:
-        self.hops.append(hop)
-        found = canonicalize("url", hop.url, Base())
-        if isinstance(found, NotCanonical):
-            return decision(effect="deny", code="canonical.refused")
-        uri = found[0].uri
-        if any(part in uri for part in self._denied):
-            return decision(access("connect", uri, effect="deny"), effect="deny")
-        return decision(access("connect", uri))
-
-    @property
-    def urls(self) -> list[str]:
-        return [hop.url for hop in self.hops]
-
-
-def answering(*answers: Sequence[str]) -> Callable[[str, int], Sequence[str]]:
-    """A resolver that gives one answer after the other, the last one for ever."""
-    rest = itertools.chain(answers, itertools.repeat(answers[-1]))
-    return lambda host, port: next(rest)
-
-
-def ok(request: Request) -> Answer:
-    return 200, {"Content-Type": "text/plain"}, b"page"
+from tests.clients.python.deciding import access, decision
+from tests.clients.python.fetching import LOOPBACK, Asked, Fetch, answering, ok
+from tests.clients.python.webs import Answer, Request, Web, serving
 
 
 def redirecting(**targets: str) -> Callable[[Request], Answer]:
@@ -101,12 +36,6 @@ def redirecting(**targets: str) -> Callable[[Request], Answer]:
         return ok(request)
 
     return answer
-
-
-@pytest.fixture
-def web() -> Iterator[Web]:
-    with serving(ok) as web:
-        yield web
 
 
 def test_an_address_that_was_decided_on(get: Fetch, web: Web) -> None:
@@ -440,175 +369,3 @@ def test_an_allow_that_has_ended(get: Fetch, web: Web) -> None:
     with pytest.raises(NotCovered):
         get("https://a.example/", ask=lambda hop: ended, clock=lambda: ended.expires_at)
     assert web.connections == 0
-
-
-# Limits.
-
-
-@pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])
-def test_a_response_that_is_too_long(get: Fetch, declared: bool) -> None:
-    def answer(request: Request) -> Answer:
-        if declared:
-            return 200, {}, b"x" * 1001
-        chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
-        return 200, {"Transfer-Encoding": "chunked", "Content-Length": ""}, chunk * 11 + b"0\r\n\r\n"
-
-    with serving(answer) as web, pytest.raises(FetchFailed):
-        get(f"http://127.0.0.1:{web.port}/", ask=Asked(), limits=Limits(max_bytes=1000))
-    with serving(lambda _: (200, {}, b"x" * 1000)) as web:
-        page = get(f"http://127.0.0.1:{web.port}/", ask=Asked(), limits=Limits(max_bytes=1000))
-        assert len(page.body) == 1000
-
-
-def test_a_response_that_is_compressed(get: Fetch) -> None:
-    with (
-        serving(lambda _: (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b")) as web,
-        pytest.raises(FetchFailed, match="compressed"),
-    ):
-        get(f"http://127.0.0.1:{web.port}/", ask=Asked())
-
-
-@pytest.mark.parametrize(
-    "begin",
-    [
-        b"",
-        b"HTTP/1.1 200 OK\r\nX: ",  # a header that goes on for ever, a byte at a time
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",  # and so does a body
-    ],
-    ids=["silent", "header", "body"],
-)
-def test_a_response_that_does_not_end(get: Fetch, begin: bytes) -> None:
-    stop = threading.Event()
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-
-        def drip() -> None:
-            connection, _ = listening.accept()
-            with closing(connection):
-                try:
-                    connection.sendall(begin)
-                    # Faster than any timeout of a single read, which each byte would start anew.
-                    while not stop.wait(0.02):
-                        if begin:
-                            connection.sendall(b"x")
-                except OSError:
-                    pass  # it has given up, as it should
-
-        thread = threading.Thread(target=drip)
-        thread.start()
-        try:
-            with pytest.raises(FetchFailed, match="deadline"):
-                get(
-                    f"http://127.0.0.1:{listening.getsockname()[1]}/",
-                    ask=Asked(),
-                    limits=Limits(deadline_seconds=0.5),
-                )
-        finally:
-            stop.set()
-            thread.join()
-
-
-def test_a_resolver_that_does_not_end(get: Fetch) -> None:
-    stop = threading.Event()
-
-    def resolver(host: str, port: int) -> Sequence[str]:
-        stop.wait()
-        return ["127.0.0.1"]
-
-    try:
-        with pytest.raises(FetchFailed, match="deadline"):
-            get("http://a.example/", ask=Asked(), resolver=resolver, limits=Limits(deadline_seconds=0.3))
-    finally:
-        stop.set()
-
-
-def test_nobody_listens(get: Fetch) -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        with pytest.raises(FetchFailed, match="ConnectError"):
-            get(f"http://127.0.0.1:{bound.getsockname()[1]}/", ask=Asked())
-
-
-def test_proxies_of_the_environment_are_not_used(
-    get: Fetch, web: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(lambda _: (200, {}, b"proxy")) as proxy:
-        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert get(f"http://127.0.0.1:{web.port}/", ask=Asked()).body == b"page"
-        assert proxy.requests == []
-
-
-# TLS.
-
-
-def test_the_certificate_is_the_name_s_and_the_address_the_pinned_one(get: Fetch, tmp_path: Any) -> None:
-    client, server = certify(tmp_path, "secure.example")
-    with serving(ok, tls=server) as web:
-        page = get(
-            f"https://secure.example:{web.port}/x",
-            ask=Asked(),
-            resolver=answering(["127.0.0.1"]),
-            allow_address_classes=LOOPBACK,
-            tls=client,
-        )
-        assert page.body == b"page"
-        [request] = web.requests
-        assert request.sni == "secure.example"
-        assert request.headers["Host"] == f"secure.example:{web.port}"
-
-
-def test_a_certificate_of_another_name_or_authority_is_refused(get: Fetch, tmp_path: Any) -> None:
-    client, server = certify(tmp_path, "secure.example")
-    stranger, _ = certify(tmp_path, "other.example")
-    with serving(ok, tls=server) as web:
-        for name, tls in (("other.example", client), ("secure.example", stranger), ("secure.example", None)):
-            with pytest.raises(FetchFailed):
-                get(
-                    f"https://{name}:{web.port}/",
-                    ask=Asked(),
-                    resolver=answering(["127.0.0.1"]),
-                    allow_address_classes=LOOPBACK,
-                    tls=tls,
-                )
-        assert web.requests == []
-
-
-def test_a_second_name_at_the_same_address_is_checked_anew(get: Fetch, tmp_path: Any) -> None:
-    """A connection that is verified for one name must not carry requests for another."""
-    client, server = certify(tmp_path, "secure.example")
-
-    def answer(request: Request) -> Answer:
-        return 302, {"Location": f"https://other.example:{web.port}/b"}, b""
-
-    with serving(answer, tls=server) as web:
-        with pytest.raises(FetchFailed):
-            get(
-                f"https://secure.example:{web.port}/a",
-                ask=Asked(),
-                resolver=answering(["127.0.0.1"]),
-                allow_address_classes=LOOPBACK,
-                tls=client,
-            )
-        assert [request.path for request in web.requests] == ["/a"]
-
-
-def test_a_certificate_of_an_address(get: Fetch, tmp_path: Any) -> None:
-    client, server = certify(tmp_path, "127.0.0.1")
-    with serving(ok, tls=server) as web:
-        assert get(f"https://127.0.0.1:{web.port}/", ask=Asked(), tls=client).body == b"page"
-
-
-def test_a_downgrade_is_a_new_decision_and_says_so(get: Fetch, tmp_path: Any, web: Web) -> None:
-    client, server = certify(tmp_path, "127.0.0.1")
-    target = f"http://127.0.0.1:{web.port}/plain"
-    with serving(lambda _: (301, {"Location": target}, b""), tls=server) as secure:
-        asked = Asked()
-        page = get(f"https://127.0.0.1:{secure.port}/", ask=asked, tls=client)
-        assert page.url == target
-        assert [hop.downgrade for hop in asked.hops] == [False, True]
-
-
-def test_the_two_are_made_alike() -> None:
-    one, other = (inspect.signature(function).parameters for function in (fetch, fetch_async))
-    assert list(one) == list(other)
-    assert [p.default for p in one.values()] == [p.default for p in other.values()]

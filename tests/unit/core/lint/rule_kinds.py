@@ -281,6 +281,12 @@ KINDS = [
         hint="resource in Directory",
     ),
     Kind(
+        code="rule.public-suffix",
+        bad=HEAD + 'permit (principal, action in Action::"connect", resource in Domain::"co.uk");',
+        good=HEAD + 'permit (principal, action in Action::"connect", resource in Domain::"example.co.uk");',
+        hint="the organisation",
+    ),
+    Kind(
         code="ask.no-approvers",
         bad=ASK + 'forbid (principal, action in Action::"send", resource);',
         good=ASK + STAFF + 'forbid (principal, action in Action::"send", resource);',

@@ -5,18 +5,22 @@ conditions look into (spec section 6: leaving one out could turn a forbid into n
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
-from authz.core.canonical import canonicalize, literal_resource
-from authz.model.resource import Base, NotCanonical, Resource
+from authz.core.canonical import literal_resource
+from authz.model.resource import Entity, Resource
 
 NO_USER: Final = ""
 """Id of the user that an agent acts for when the call names none. No request can assert it."""
 CACHED_PRINCIPALS: Final = 1024
+
+_UNLOADED: Final = frozenset({"Action", "ObjectType", "Opaque", "Tool"})
+"""Types of literals of which nothing is loaded here: their entities come with the schema, have nothing that
+could be looked into, or are known only to the call that names them, or to nobody."""
 
 Uid = tuple[str, str]
 
@@ -102,8 +106,8 @@ class EntityDirectory:
                 pending.append(uid)
             elif uid[0] == "Tool" and uid[1] in self._tools:
                 loaded[uid] = self._tools[uid[1]]
-            else:
-                loaded.update(_literal_chain(uid))
+            elif uid[0] not in _UNLOADED:
+                loaded[uid] = _literal_document(uid)
         while pending:
             uid = pending.pop()
             if uid in loaded:
@@ -136,29 +140,17 @@ class EntityDirectory:
         pending.append(("User", user))
 
 
-def _literal_chain(uid: Uid) -> Mapping[Uid, bytes]:
-    """The chain of a resource literal, whose ancestors follow from its own spelling."""
-    if uid[0] == "Object":
-        object_type, _, value = uid[1].partition(":")
-        return _chain_documents(canonicalize("id", value, Base(), object_type=object_type))
-    place = literal_resource(*uid)
-    if place is not None:
-        return _chain_documents((place,))
-    kind = {"Host": "host", "Domain": "host", "Mailbox": "email"}.get(uid[0])
-    return {} if kind is None else _chain_documents(canonicalize(kind, uid[1], Base()))
+def _literal_document(uid: Uid) -> bytes:
+    """A resource literal as Cedar JSON, with all that it lies in, which follows from its own spelling.
 
-
-def _chain_documents(found: tuple[Resource, ...] | NotCanonical) -> Mapping[Uid, bytes]:
-    if isinstance(found, NotCanonical):
-        return {}
-    loaded = {}
-    for resource in found:
-        for index, entity in enumerate(resource.chain):
-            parents = [(above.type, above.id) for above in resource.chain[index + 1 :]]
-            loaded[(entity.type, entity.id)] = _document(
-                (entity.type, entity.id), entity.attributes, parents, None
-            )
-    return loaded
+    Raises `ValueError` for a literal that stands for nothing: without its ancestors a forbid that looks into
+    it would be no forbid. The loader lets no such literal through.
+    """
+    resource = literal_resource(*uid)
+    for index, entity in enumerate(() if resource is None else resource.chain):
+        if resource is not None and (entity.type, entity.id) == uid:
+            return _chain_document(resource.chain[index:])
+    raise ValueError("a literal of the policies has no canonical form")
 
 
 def resource_document(resource: Resource) -> bytes:
@@ -167,7 +159,11 @@ def resource_document(resource: Resource) -> bytes:
     The ancestors themselves are not handed over: a rule can reach them only as literals, and
     literals that are looked into are loaded by `EntityDirectory`.
     """
-    entity, *ancestors = resource.chain
+    return _chain_document(resource.chain)
+
+
+def _chain_document(chain: Sequence[Entity]) -> bytes:
+    entity, *ancestors = chain
     return _document(
         (entity.type, entity.id), entity.attributes, [(above.type, above.id) for above in ancestors], None
     )

@@ -89,25 +89,15 @@ def canonical_literal(
 
 
 def literal_resource(entity_type: str, id: str) -> Resource | None:  # noqa: A002  (what Cedar calls it)
-    """The resource that a canonical literal of a policy stands for; `None` for what is no place."""
-    kind = _PLACES.get(entity_type)
-    if kind is None:
-        return None
-    found = _BY_ID[kind](id) if kind in _BY_ID else _single(canonicalize(kind, id, Base()))
+    """The resource that a canonical literal of a policy stands for, with all that it lies in.
+
+    A `Directory` or `UrlPath` is in the chain of the `File` or `Endpoint` of the same spelling. `None` for
+    types whose entities follow from no spelling (`Agent`, `Opaque`), and for those that lie in nothing and
+    have no attributes (`ObjectType`).
+    """
+    rules = _NAMED.get(entity_type)
+    found = None if rules is None else rules(id)
     return None if isinstance(found, NotCanonical) else found
-
-
-_PLACES: Mapping[str, str] = {
-    "File": "path",
-    "Directory": "path",
-    "Endpoint": "url",
-    "UrlPath": "url",
-    "Repo": "repo",
-    "Branch": "repo",
-    "Table": "sql",
-    "Schema": "sql",
-    "Database": "sql",
-}
 
 
 def canonical_uri(uri: str) -> Resource | NotCanonical:
@@ -154,9 +144,14 @@ def _domain_id(text: str) -> str | NotCanonical:
     return domain if isinstance(domain, NotCanonical) else domain.entity.id
 
 
-def _object_id(text: str) -> str | NotCanonical:
+def _object(text: str) -> Resource | NotCanonical:
     object_type, _, value = text.partition(":")
-    return _id_of(canonicalize_ident(value, object_type), "Object")
+    return _single(canonicalize_ident(value, object_type))
+
+
+def _object_id(text: str) -> str | NotCanonical:
+    found = _object(text)
+    return found if isinstance(found, NotCanonical) else found.entity.id
 
 
 def _object_type_id(text: str) -> str | NotCanonical:
@@ -169,6 +164,22 @@ _BY_ID: Mapping[str, Callable[[str], Resource | NotCanonical]] = {
     "repo": named_repo,
     "program": program_resource,
     "sql": sql_resource,
+}
+_NAMED: Mapping[str, Callable[[str], Resource | NotCanonical]] = {
+    "File": lambda text: _single(canonicalize_path(text, Base())),
+    "Directory": lambda text: _single(canonicalize_path(text, Base())),
+    "Endpoint": lambda text: _single(canonicalize_url(text)),
+    "UrlPath": lambda text: _single(canonicalize_url(text)),
+    "Host": lambda text: _single(canonicalize_host(text)),
+    "Domain": domain_resource,
+    "Mailbox": lambda text: _single(canonicalize_email(text)),
+    "Object": _object,
+    "Program": program_resource,
+    "Repo": named_repo,
+    "Branch": named_repo,
+    "Table": sql_resource,
+    "Schema": sql_resource,
+    "Database": sql_resource,
 }
 _LITERALS: Mapping[str, Callable[[str, Volume], str | NotCanonical]] = {
     "File": canonical_directory,

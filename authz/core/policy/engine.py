@@ -130,9 +130,14 @@ class PolicyEngine:
             return broken("the entities are those of another principal")
         prepared = self._prepare(question.action)
         chosen = self._slicer.slice_for(prepared.names, question.resource, principal.names)
+        # What the call says of its resource stands, also where a rule names that resource: whether a
+        # program is `known` depends on its arguments, and Cedar takes no two accounts of one entity.
+        literals = chosen.literals
+        if question.resource[0] in literals:
+            literals -= {question.resource[0]}
         try:
             entities = self._entities.get(
-                principal, question.action, prepared.schema, prepared.tool, chosen.literals
+                principal, question.action, prepared.schema, prepared.tool, literals
             ).with_added_json_str(added)
         except ValueError:
             # The text of the error echoes entities, so it goes nowhere.

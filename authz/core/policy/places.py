@@ -68,7 +68,7 @@ class _ActionPlaces:
                 continue
             for uid in pst.entity_uids(policy.tree):
                 place = literal_resource(str(uid.type), uid.id)
-                if place is not None:
+                if place is not None and any(entity.type in _CONTAINERS for entity in place.chain):
                     found[place.uri] = place
             if policy.match.kind is not RuleKind.PERMIT:
                 looks_closer |= any(_looks_at(clause.expr) for clause in policy.tree.clauses)

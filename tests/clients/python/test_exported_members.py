@@ -1,14 +1,28 @@
 """The public surface of authz_client. A change here is a change for everyone who uses it."""
 
 import dataclasses
+import importlib
 import importlib.resources
 import inspect
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import authz_client
 import pytest
-from authz_client import AsyncClient, Client, Decision, DecisionUnavailable
+from authz_client import (
+    AsyncClient,
+    Client,
+    Decision,
+    DecisionUnavailable,
+    addresses,
+    errors,
+    fetch,
+    files,
+    paths,
+    volumes,
+)
 
 
 def test_exported_names() -> None:
@@ -32,8 +46,105 @@ def test_exported_names() -> None:
     ]
 
 
+MODULES = {
+    "addresses": ["AddressClass", "address_classes"],
+    "fetch": [
+        "AddressClass",
+        "AddressRefused",
+        "FetchFailed",
+        "Fetched",
+        "Hop",
+        "HopRefused",
+        "Limits",
+        "NotCovered",
+        "Resolver",
+        "address_classes",
+        "fetch",
+        "fetch_async",
+        "hop_request",
+        "system_resolver",
+    ],
+    "files": [
+        "Mode",
+        "NotCovered",
+        "ObjectChanged",
+        "PathRefused",
+        "UnsupportedPlatform",
+        "create_directory_decided",
+        "delete_decided",
+        "list_decided",
+        "move_decided",
+        "open_decided",
+    ],
+    "paths": ["Kind", "PathRefused", "ResolvedPath", "UnsupportedPlatform", "resolve"],
+    "volumes": ["NameRule", "VolumeRules", "probe"],
+}
+"""What is not needed to ask for a decision is imported by name, so that asking stays quick to start."""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_exported_names_of_a_module(name: str) -> None:
+    module = importlib.import_module(f"authz_client.{name}")
+    assert module.__all__ == MODULES[name]
+    assert all(hasattr(module, member) for member in module.__all__)
+
+
+def test_asking_does_not_load_what_acts() -> None:
+    script = "import sys, authz_client; print(*(m for m in sys.modules if m.startswith('authz_client.')))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("authz_client.") for name in ran.stdout.split()}
+    assert "client" in loaded
+    assert not loaded & set(MODULES)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AddressRefused",
+        "FetchFailed",
+        "HopRefused",
+        "NotCovered",
+        "ObjectChanged",
+        "PathRefused",
+        "UnsupportedPlatform",
+    ],
+)
+def test_every_refusal_to_act_has_its_own_type(name: str) -> None:
+    assert getattr(errors, name).__bases__ == (errors.ExecutionRefused,)
+    assert not issubclass(errors.ExecutionRefused, DecisionUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (paths.resolve, ["path", "cwd", "root", "home", "follow_last", "folds_case"]),
+        (
+            files.open_decided,
+            ["decision", "decided", "mode", "permissions", "make_directories", "clock"],
+        ),
+        (files.list_decided, ["decision", "decided", "clock"]),
+        (
+            files.create_directory_decided,
+            ["decision", "decided", "permissions", "make_directories", "clock"],
+        ),
+        (files.delete_decided, ["decision", "decided", "clock"]),
+        (files.move_decided, ["decision", "source", "target", "clock"]),
+        (
+            fetch.fetch,
+            ["url", "ask", "method", "headers", "body", "allow_address_classes", "limits", "resolver", "tls"]
+            + ["clock"],
+        ),
+        (fetch.hop_request, ["request", "hop", "argument"]),
+        (volumes.probe, ["directory"]),
+        (addresses.address_classes, ["address"]),
+    ],
+)
+def test_parameters(function: Callable[..., Any], names: list[str]) -> None:
+    assert list(inspect.signature(function).parameters) == names
+
+
 def test_nothing_else_is_public() -> None:
-    modules = {"client", "errors", "model"}
+    modules = {"client", "errors", "model", *MODULES}
     public = {name for name in vars(authz_client) if not name.startswith("_")}
     assert public - modules == set(authz_client.__all__)
 

@@ -64,6 +64,8 @@ def openat2(directory: int, path: str, flags: int, *, mode: int = 0) -> int:
 @functools.cache
 def works() -> bool:
     """Whether `openat2` is offered: by the kernel, and by what filters system calls before it."""
+    if sys.platform != "linux":
+        return False
     try:
         os.close(_probe())
     except NotOffered:

@@ -103,4 +103,20 @@ def _line(record: Mapping[str, Any]) -> str:
         parts.append(str(record["type"]))
         if "code" in record:
             parts.append(f"{record['code']}: {record.get('message', '')}")
+        parts += _about_a_bundle(record)
     return printable("  ".join(parts))
+
+
+def _about_a_bundle(record: Mapping[str, Any]) -> list[str]:
+    """What was loaded and how it differs from what was before, or where what was refused is at fault."""
+    parts = [str(record["trigger"])] if "trigger" in record else []
+    if record["type"] == EventType.BUNDLE_LOADED:
+        parts.append(f"policy {str(record['policy_version'])[:19]}")
+        for what, changes in (record.get("changes") or {}).items():
+            counts = (changes["added"]["count"], changes["removed"]["count"], changes["changed"]["count"])
+            if any(counts):
+                parts.append("{}: +{} -{} ~{}".format(what, *counts))
+    for problem in record.get("problems", []):
+        place = problem["file"] if problem["line"] is None else f"{problem['file']}:{problem['line']}"
+        parts.append(f"{place} [{problem['code']}]")
+    return parts

@@ -336,6 +336,7 @@ def test_who_sees_what() -> None:
         "fs/file_search",
         "git/log",
         "git/status",
+        "shell/run",
         "web/fetch",
         "web/search",
     }

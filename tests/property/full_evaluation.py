@@ -15,6 +15,7 @@ from authz.core.canonical import canonicalize
 from authz.core.policy import Policy
 from authz.model.decision import Code, Effect, RuleKind
 from authz.model.resource import Base, Resource
+from tests.property import literals
 from tests.property.policy_sets import Names, People
 
 Verdict = tuple[Effect, Code, frozenset[str]]
@@ -30,7 +31,8 @@ class FullEvaluation:
         self._settled = _Rules([policy for policy in policies if policy.match.kind is not RuleKind.ASK])
         self._asking = _Rules(asks, "permit (principal, action, resource);")
         named = _chain(_named_resources(names))
-        self._resources = {json.dumps(one["uid"]): one for one in named}
+        # Of two accounts of one entity, the first stands: see `_chain`.
+        self._resources = {json.dumps(one["uid"]): one for one in [*named][::-1]}
         self._names = names
         self._people = people
         self._known: dict[tuple[str, str], Any] = {}
@@ -110,6 +112,7 @@ def _named_resources(names: Names) -> Iterable[Resource]:
         yield from _canonical("host", domain)
     for account in names.accounts:
         yield from _canonical("id", account, object_type="account")
+    yield from literals.resources()
 
 
 def _canonical(kind: str, text: str, **more: Any) -> tuple[Resource, ...]:
@@ -128,7 +131,8 @@ def _chain(resources: Iterable[Resource]) -> Iterable[dict[str, Any]]:
 
 def _tools() -> Iterable[dict[str, Any]]:
     names = "fs/file_read fs/file_edit fs/file_remove fs/file_copy web/fetch bank/transfer bank/mail_send"
-    for tool in names.split():
+    more = "shell/run git/pull git/push db/execute"
+    for tool in f"{names} {more}".split():
         server, _, name = tool.partition("/")
         yield _entity("Tool", tool, {"server": server, "name": name}, [])
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from authz.model.call import Call
+from tests.property import literals
 from tests.support.world import call, source
 
 ERROR = "9223372036854775807 + context.now.toTime().toMilliseconds() > 0"
@@ -171,6 +172,7 @@ class RuleMaker:
                 (WRITES, narrow),
                 (['action in Action::"connect"', "action"], [f"resource in {self._domain()}"]),
                 (['action in Action::"transact"', WIDE[1]], [f"resource == {self._account()}"]),
+                (["action", WIDE[1]], [self._anywhere(), self._anywhere()]),
             ]
             actions, resources = random.choice(pairs)
             return random.choice(actions), random.choice(resources)
@@ -192,7 +194,7 @@ class RuleMaker:
             (WRITES, [*files, "resource"]),
             (['action in Action::"connect"', 'action in Action::"web/fetch"'], [*sites, "resource"]),
             (['action in Action::"transact"'], [*accounts, "resource"]),
-            (WIDE, anything),
+            (WIDE, [*anything, self._anywhere()]),
         ]
         actions, resources = random.choice(pairs)
         action = random.choice(actions)
@@ -214,6 +216,8 @@ class RuleMaker:
             )
         if random.random() < self._errors:
             return random.choice([f"({ERROR})", f'(context.role == "target" && {ERROR})'])
+        if random.random() < 0.2:
+            return f"({literals.random_condition(random)})"
         return f"({random.choice(self._atoms())})"
 
     def _atoms(self) -> list[str]:
@@ -280,6 +284,12 @@ class RuleMaker:
     def _domain(self) -> str:
         return f'Domain::"{self._random.choice(self._names.domains)}"'
 
+    def _anywhere(self) -> str:
+        """A scope over what a literal of any type is, or holds."""
+        kind, name = self._random.choice(list(literals.pairs()))
+        place = literals.cedar(kind, name)
+        return self._random.choice([f"resource in {place}", f"resource == {place}"])
+
     def _account(self) -> str:
         return f'Object::"account:{self._random.choice(self._names.accounts)}"'
 
@@ -299,7 +309,7 @@ def random_call(random: Random, names: Names) -> Call:
     }
     path = random_path(random, names)
     provenance = {"": source(random.choice(["user", "web", "secret"]))}
-    match random.randint(0, 6):
+    match random.randint(0, 10):
         case 0 | 1:
             return call("fs/file_read", path=path, provenance=provenance, **who)
         case 2:
@@ -311,5 +321,15 @@ def random_call(random: Random, names: Names) -> Call:
         case 5:
             url = f"https://{random.choice(names.domains)}/a"
             return call("web/fetch", url=url, provenance=provenance, **who)
+        case 6:
+            command = random.choice(literals.COMMANDS)
+            return call("shell/run", command=command, provenance=provenance, **who)
+        case 7:
+            return call("db/execute", sql=random.choice(literals.STATEMENTS), digest=None, **who)
+        case 8:
+            tool = random.choice(["git/pull", "git/push"])
+            return call(tool, remote=random.choice(literals.REMOTES), **who)
+        case 9:
+            return call("bank/mail_send", to=random.choice(literals.LITERALS["Mailbox"]), body="x", **who)
         case _:
             return call("bank/transfer", to=random.choice(names.accounts), amount=5, **who)

@@ -83,7 +83,7 @@ class RunningServer:
         if self._process is not None:
             raise ServerFailed("the server runs already")
         for _ in range(PORT_ATTEMPTS):
-            self._port = _free_port()
+            self._port = free_port()
             begun = self.output.stat().st_size if self.output.exists() else 0
             self._spawn(self._port)
             if self._wait_until_ready():
@@ -179,7 +179,8 @@ class RunningServer:
         raise ServerFailed(f"the server was not ready after {READY_POLLS} polls:\n{self.printed()}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on at this moment."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -129,9 +129,11 @@ def test_show_tells_a_decision_stage_by_stage(ask: Any, logged: Logged) -> None:
         *("0 caller", "2 tool", "3 arguments", "4 accesses", "5 operation", "6 capability", "7 rules")
     ]
     assert "  effect            require_approval" in lines
-    assert any(line.startswith("  ask            big-asks  rules/main.cedar:13") for line in lines)
-    assert any(line.startswith("  outranked permit writes") for line in lines)
-    assert any(line.startswith("  text           (redacted, 13 characters, hmac-sha256:") for line in lines)
+    assert any(line.startswith("  ask               big-asks  rules/main.cedar:13") for line in lines)
+    assert any(line.startswith("  outranked permit  writes") for line in lines)
+    assert any(
+        line.startswith("  text              (redacted, 13 characters, hmac-sha256:") for line in lines
+    )
     assert json.loads(ask(logged, "show", logged.edit, "--json").stdout)["decision_id"] == logged.edit
 
 

@@ -189,13 +189,12 @@ def test_a_refusal_is_in_words_that_a_model_can_use() -> None:
 
 
 def test_a_tree_is_never_allowed_by_its_root_alone() -> None:
-    made = call("fs/file_remove", path="/workspace", recursive=True)
-    outcome = decide_in(WORLD, made)
-    assert (outcome.decision.effect, rules_of(outcome)) == (Effect.REQUIRE_APPROVAL, ["authz:tree"])
-    assert (
-        decide_in(WORLD, call("fs/file_remove", path="/workspace/no", recursive=True)).decision.effect
-        is Effect.DENY
-    )
+    """A rule forbids `/workspace/no`: what lies above it is not removed, what lies beside it is."""
+    for path in ("/workspace", "/workspace/no", "/workspace/no/deeper"):
+        outcome = decide_in(WORLD, call("fs/file_remove", path=path, recursive=True))
+        assert (outcome.decision.effect, rules_of(outcome)) == (Effect.DENY, ["no"]), path
+    beside = decide_in(WORLD, call("fs/file_remove", path="/workspace/node", recursive=True))
+    assert beside.decision.effect is Effect.ALLOW
 
 
 CALLS = [made for made, _, _ in ENDS] + [

@@ -150,6 +150,12 @@ def test_verb_level_and_resource_hold_of_one_access() -> None:
     assert taken(limited(entry.format("write", '"file:///workspace/out"')), copy)
 
 
+ASKING = (
+    '@id("asks") @requires("approval") @approvers("Group::\\"staff\\"") '
+    'forbid (principal, action in Action::"delete", resource);'
+)
+
+
 def test_a_tree_reaches_down_to_what_is_named() -> None:
     rules = '@id("all") permit (principal, action, resource);'
     where = 'where: {resources: ["file:///workspace/deep/below"]}'
@@ -157,13 +163,20 @@ def test_a_tree_reaches_down_to_what_is_named() -> None:
     one = call("fs/file_remove", path="/workspace/deep")
     assert not taken(ruleset, one)
     tree = call("fs/file_remove", path="/workspace/deep", recursive=True)
-    asked = decide_in(ruleset, tree).decision
+    assert [name for name, *_ in taken(ruleset, tree)] == ["l"]
+
+
+def test_what_an_approval_lifts_takes_and_an_ask_does_not() -> None:
+    asking = ASKING + '@id("all") permit (principal, action, resource);'
+    ruleset = limited("{id: l, reason: r, calls: 2, seconds: 60, per: [agent]}", rules=asking)
+    one = call("fs/file_remove", path="/workspace/deep")
+    asked = decide_in(ruleset, one).decision
     assert asked.effect is Effect.REQUIRE_APPROVAL
-    assert not asked.reservations, "an ask takes nothing"
+    assert not asked.reservations
     assert asked.fingerprint is not None
     shown = frozenset(rule.rule for rule in asked.matched)
     grant = ApprovalGrant(approval_id="ap-1", fingerprint=asked.fingerprint, rules=shown)
-    assert [name for name, *_ in taken(ruleset, tree, approvals=(grant,))] == ["l"]
+    assert [name for name, *_ in taken(ruleset, one, approvals=(grant,))] == ["l"]
 
 
 class TestDomains:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authz.config import load_config
-from authz.errors import AuthzError
+from authz.errors import AuthzError, StoreUnavailable
 from authz.store.anchor_file import AnchorFile
 from authz.store.database import ANCHOR_NAME, Database
 from authz.store.ledger import DATABASE_NAME, locate_database
@@ -60,8 +60,14 @@ def _in_folder(folder: Path, database: Database) -> DataLocation:
 
 def fail(fault: AuthzError) -> int:
     """Say on standard error why a command could not do its work."""
-    print(f"authz: {printable(fault.message)}", file=sys.stderr)
+    print(f"authz: {printable(told(fault))}", file=sys.stderr)
     return CANNOT
+
+
+def told(fault: AuthzError) -> str:
+    """What an operator is told: also which database, and the code that it gave."""
+    internal = fault.internal if isinstance(fault, StoreUnavailable) else ""
+    return f"{fault.message} ({internal})" if internal else fault.message
 
 
 def printable(text: str) -> str:

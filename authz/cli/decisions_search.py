@@ -27,12 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tool", metavar="SERVER/NAME", help="what was to be called")
     parser.add_argument("--rule", metavar="ID", help="a rule that determined the decision")
     parser.add_argument(
-        "--effect", choices=list(Effect), metavar="EFFECT", help=f"one of {', '.join(Effect)}"
+        "--effect",
+        choices=[str(effect) for effect in Effect],
+        metavar="EFFECT",
+        help=f"one of {', '.join(Effect)}",
     )
     parser.add_argument("--trace", metavar="ID", help="the `trace_id` of the call")
     parser.add_argument(
         "--type",
-        choices=list(EventType),
+        choices=[str(kind) for kind in EventType],
         metavar="TYPE",
         help=f"type of record, one of {', '.join(EventType)}; default: all",
     )

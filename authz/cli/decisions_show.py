@@ -60,6 +60,8 @@ def as_test(record: Mapping[str, Any]) -> str:
     if found.redacted:
         comments.append("the log holds no clear value of these; fill them in, or the case is refused:")
         comments += [f"  {pointer}" for pointer in found.redacted]
+    if found.with_defaults:
+        comments.append("the record does not say which arguments a default filled in; take those out")
     return dump_case(found.entry, tuple(printable(comment) for comment in comments))
 
 

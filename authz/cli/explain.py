@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from authz.app import SystemClock, protected_places
+from authz.app import SystemClock
 from authz.bundle.cases import read_cases
-from authz.bundle.load import compile_bundle, read_sources
+from authz.bundle.load import read_sources
 from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.decision_source import add_source_arguments, source_of
 from authz.cli.explain_view import show
 from authz.cli.json_output import JSON_HELP, add_json_argument, print_json
-from authz.config import load_config
+from authz.cli.served_bundle import compile_as_served
 from authz.core.cases.case import Case, find_case
 from authz.core.cases.deciding import call_of, facts_of
 from authz.core.explain import explain
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _explained(args: argparse.Namespace, options: _Options) -> dict[str, Any]:
     sources = read_sources(options.bundle)
-    ruleset = compile_bundle(sources, protected_places(load_config(policies=options.bundle)))
+    ruleset = compile_as_served(sources, options.bundle)
     if args.decision is not None:
         record = source_of(args).find(args.tenant, args.decision)
         if options.profile is not None:
@@ -132,8 +132,10 @@ def _case(name: str, files: Mapping[str, bytes], ruleset: Ruleset, options: _Opt
 
 
 def _no_such_case(name: str, wanted: str, cases: Sequence[Case]) -> str:
-    alike = [case.id for case in cases if (wanted or name).rpartition(":")[2] in case.name][:MAX_ALIKE]
-    hint = f"; there are {', '.join(f'`{found}`' for found in alike)}" if alike else ""
+    # A table may be named, but not which of its rows; or a word of the name.
+    alike = [case.id for case in cases if case.id.startswith(name)]
+    alike = alike or [case.id for case in cases if (wanted or name).rpartition(":")[2] in case.name]
+    hint = f"; there are {', '.join(f'`{found}`' for found in alike[:MAX_ALIKE])}" if alike else ""
     return f"no test is named `{name}`{hint or '; `authz test --json` lists them'}"
 
 

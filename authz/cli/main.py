@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from authz.errors import AuthzError, BundleError
+from authz.errors import AuthzError, BundleError, StoreUnavailable
 
 # Command words → module and what it does. The module has HELP, add_arguments(parser) and run(args) -> exit
 # code; what it does is said here too, so that the list of commands imports none of them.
@@ -17,7 +17,7 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
     ("serve",): ("authz.cli.serve", "run the service"),
     ("canonicalize",): (
         "authz.cli.canonicalize",
-        "print the canonical form of values: JSON lines in, JSON lines out",
+        "print what values name: JSON lines in, JSON lines out",
     ),
     ("log", "verify"): (
         "authz.cli.log_verify",
@@ -82,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"authz: {problem}", file=sys.stderr)
         return 2
     except AuthzError as error:
-        print(f"authz: {error.message}", file=sys.stderr)
+        internal = error.internal if isinstance(error, StoreUnavailable) else ""
+        print(f"authz: {error.message}" + (f" ({internal})" if internal else ""), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our output left: nothing is wrong with us.
@@ -101,7 +102,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     try:
-        args = _parser(words).parse_args(words)
+        args, surplus = _parser(words).parse_known_args(words)
+        if surplus:
+            # By the command itself, whose usage says what it takes.
+            args.usage_error(f"unrecognized arguments: {' '.join(surplus)}")
         return int(args.run(args))
     finally:
         # What fails only when the interpreter flushes at its end is told as its fault, not as ours. Also
@@ -135,7 +139,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         if tuple(words[: len(path)]) == path:
             module = importlib.import_module(module_name)
             module.add_arguments(command)
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=module.run, usage_error=command.error)
     return parser
 
 

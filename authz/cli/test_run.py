@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from authz.bundle.cases import read_cases
-from authz.bundle.load import compile_bundle, read_sources
-from authz.bundle.self_protection import SELF_RULE, Protected
+from authz.bundle.load import read_sources
+from authz.bundle.self_protection import SELF_RULE
+from authz.cli.served_bundle import compile_as_served
 from authz.core.cases.case import Case
 from authz.core.cases.coverage import Coverage, cover
 from authz.core.cases.judging import Judged, judge
@@ -18,7 +19,7 @@ from authz.core.ruleset import Ruleset
 from authz.errors import BundleError, BundleProblem, NotFound
 
 NOT_OURS: Final = frozenset({SELF_RULE})
-"""The loader's own rule: it protects places of the serving process, which a test run has not."""
+"""The loader's own rule: it decides as in the service, but no case has to name it, nor to cover it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +76,9 @@ class Run:
 
 
 def load_cases(folder: Path) -> tuple[Ruleset, tuple[Case, ...]]:
-    """A bundle and its cases. Raises `BundleError`."""
+    """A bundle as the service would decide by it, and its cases. Raises `BundleError` and `ConfigError`."""
     sources = read_sources(folder)
-    ruleset = compile_bundle(sources, Protected())
+    ruleset = compile_as_served(sources, folder)
     problems: list[BundleProblem] = []
     cases = read_cases(sources.files, problems)
     if problems:
@@ -107,7 +108,7 @@ def run_cases(options: Options) -> Run:
 
 def _timed(case: Case, ruleset: Ruleset) -> Timed:
     started = time.perf_counter()
-    judged = judge(case, ruleset)
+    judged = judge(case, ruleset, NOT_OURS)
     return Timed(judged=judged, seconds=time.perf_counter() - started)
 
 

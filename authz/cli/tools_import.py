@@ -4,8 +4,11 @@ import argparse
 import json
 import logging
 import os
+import re
 import shlex
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +26,7 @@ from authz.cli.bundle_location import add_bundle_argument, bundle_folder
 from authz.cli.data_location import add_data_arguments, fail, printable, read_location
 from authz.cli.json_output import add_json_argument, print_json
 from authz.cli.tools_import_report import report
+from authz.core.redact import Redactor
 from authz.errors import AuthzError, BundleError, ConfigError
 from authz.store.database import open_session
 from authz.store.event_search import MAX_SEARCH_LIMIT, build_search, read_event
@@ -31,6 +35,7 @@ HELP = "draft descriptors of an MCP server's tools, or show what changed since t
 REFUSED: Final = 1
 CHANGED: Final = 3
 MAX_TIMEOUT_SECONDS: Final = 600.0
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Asks an MCP server for its tools (the handshake and `tools/list`, nothing else) and writes what it "
         "advertises into a file of the bundle. A new tool becomes a draft: at level A3 and asked for until "
         "somebody reviews it. What is there already is never changed: a tool that the server now describes "
-        "otherwise keeps its pinned digest, so its calls are refused, until `--accept` names it. "
+        "otherwise keeps its pinned digest, so its calls are refused, until `--accept` names it with the "
+        "digest that somebody looked at. "
         "Exit code: 0 done, and file and server agree; 1 the same, but some tools cannot be described; "
         "2 it could not be done, and nothing was written; 3 file and server differ "
         "(with --check or --dry-run: in anything; otherwise: in what was neither accepted nor pruned)."
@@ -72,7 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="in a new file: a credential profile that may use the server (repeatable; default nobody)",
     )
-    parser.add_argument("--accept", action="append", default=[], metavar="TOOL", help="pin what it is now")
+    parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="TOOL@DIGEST",
+        help="pin a changed tool as the report showed it (repeatable); refused when it has changed since",
+    )
     parser.add_argument("--prune", action="store_true", help="delete tools that the server no longer lists")
     parser.add_argument("--dry-run", action="store_true", help="write nothing; print what would be written")
     parser.add_argument("--check", action="store_true", help="write nothing; only say what changed, for CI")
@@ -82,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=DEFAULT_TIMEOUT_SECONDS,
         metavar="N",
-        help=f"how long the server may take; default: {DEFAULT_TIMEOUT_SECONDS:g}",
+        help=f"how long all of it may take; default: {DEFAULT_TIMEOUT_SECONDS:g}",
     )
     parser.add_argument(
         "--tenant", default="default", metavar="NAME", help="whose operations to look at (with --data-dir)"
@@ -96,20 +108,22 @@ def run(args: argparse.Namespace) -> int:
     # The SDK logs what servers send, which is not ours to print.
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     try:
+        check_time = _deadline(args.timeout_seconds)
         source, identity = _source(args)
+        _warn_of_secrets(source)
         target = args.into or bundle_folder(args) / "tools" / f"{args.server}.yaml"
         wanted = Import(
             alias=args.server,
             identity=identity,
             command=source.words if isinstance(source, Command) else None,
             profiles=tuple(args.profile),
-            accept=tuple(args.accept),
+            accept=_accepted(args.accept),
             prune=args.prune,
             writes=not (args.dry_run or args.check),
         )
         file = ImportedFile.read(target, wanted)
-        catalogue = read_catalogue(source, timeout_seconds=_timeout(args.timeout_seconds))
-        outcome = file.bring_in(catalogue)
+        catalogue = read_catalogue(source, timeout_seconds=args.timeout_seconds)
+        outcome = file.bring_in(catalogue, check_time=check_time)
         live = _live_operations(args, outcome)
     except BundleError:
         # Every problem on a line of its own: `main` does that for all commands.
@@ -147,6 +161,28 @@ def _source(args: argparse.Namespace) -> tuple[Command | Remote, str]:
     return Command(words=tuple(words), variables=variables), shlex.join(words)
 
 
+def _warn_of_secrets(source: Command | Remote) -> None:
+    """Say so where `identity`, which lands in a file that is committed, would keep a secret."""
+    redactor = Redactor(b"")  # only whether something is hidden is looked at
+    if isinstance(source, Remote):
+        if redactor.uri(source.url) != source.url:
+            print(
+                "warning: the url looks as if it holds a secret, and `identity` in the bundle would keep it: "
+                "send it by `--header NAME=VARIABLE`",
+                file=sys.stderr,
+            )
+        return
+    for end in range(1, len(source.words) + 1):
+        text = shlex.join(source.words[:end])
+        if redactor.command(text) != text:
+            print(
+                f"warning: word {end} of the command looks like a secret, and `identity` in the bundle would "
+                "keep it: give it to the command by `--env VARIABLE`",
+                file=sys.stderr,
+            )
+            return
+
+
 def _header(pair: str) -> tuple[str, str]:
     name, separator, variable = pair.partition("=")
     if not separator or not name or not variable:
@@ -162,10 +198,35 @@ def _variable(name: str, option: str) -> str:
     return os.environ[name]
 
 
-def _timeout(seconds: float) -> float:
+def _accepted(pairs: list[str]) -> dict[str, str]:
+    """By tool, the digest that was looked at."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, _, digest = pair.rpartition("@")
+        if not name or not _DIGEST.fullmatch(digest):
+            raise ConfigError(
+                f"`--accept {pair}`: say which description of the tool you looked at, as the report "
+                "prints it: `--accept TOOL@sha256:…`"
+            )
+        if found.setdefault(name, digest) != digest:
+            raise ConfigError(f"`--accept {name}`: two digests are accepted, and the tool has one")
+    return found
+
+
+def _deadline(seconds: float) -> Callable[[], None]:
+    """Raises `CatalogueUnavailable` once the command has run for so long."""
     if not 0 < seconds <= MAX_TIMEOUT_SECONDS:
         raise CatalogueUnavailable(f"`--timeout-seconds` is above 0 and at most {MAX_TIMEOUT_SECONDS:g}")
-    return seconds
+    ends_at = time.monotonic() + seconds
+
+    def check_time() -> None:
+        if time.monotonic() > ends_at:
+            raise CatalogueUnavailable(
+                f"the server's tools could not be described within {seconds:g} s, and nothing was written: "
+                "`--timeout-seconds` allows more"
+            )
+
+    return check_time
 
 
 def _live_operations(args: argparse.Namespace, outcome: Outcome) -> dict[str, list[dict[str, Any]]] | None:
@@ -203,6 +264,8 @@ def _as_json(outcome: Outcome, live: dict[str, list[dict[str, Any]]] | None) -> 
                 "pinned": tool.pinned,
                 "advertised": tool.advertised,
                 "accepted": tool.name in outcome.accepted,
+                "accept": f"{tool.name}@{tool.advertised}",
+                "members_changed": list(tool.members_changed),
                 "compared_with": "pinned entry" if tool.is_exact else "reviewed descriptor",
                 "differences": [asdict(difference) for difference in tool.differences],
                 "rules": [

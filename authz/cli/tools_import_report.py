@@ -56,10 +56,19 @@ def _changed(outcome: Outcome, tool: ChangedTool, live: Live) -> Iterator[str]:
         yield f"            and {len(tool.differences) - MAX_SHOWN} more differences (--json shows them)"
     yield from _named(outcome, tool.name)
     yield from _live(tool.name, live)
-    if accepted and tool.was_reviewed and tool.schema_changed:
+    yield from _review(tool, accepted=accepted)
+
+
+def _review(tool: ChangedTool, *, accepted: bool) -> Iterator[str]:
+    """What became of the review, and how to accept what is shown here and nothing else."""
+    if not accepted:
+        yield "            to pin what is shown here, after a review:"
+        yield f"              --accept {tool.name}@{tool.advertised}"
+    elif tool.was_reviewed and tool.schema_changed:
         yield "            its schema changed: a draft again (A3) until input_schema and roles are reviewed"
-    elif not accepted:
-        yield f"            to pin what it is now, after a review: --accept {tool.name}"
+    elif tool.was_reviewed:
+        what = " and ".join(f"`{member}`" for member in tool.members_changed) or "what else it says"
+        yield f"            {what} changed; it stays reviewed, because --accept named this very digest"
 
 
 def _named(outcome: Outcome, name: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,32 @@ def test_what_is_no_command_is_a_usage_error(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
+
+
+def test_what_a_command_does_not_take_is_answered_with_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "policies"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: authz check ")
+    assert "--policies FOLDER" in said
+    assert said.endswith("authz check: error: unrecognized arguments: policies\n")
+
+
+def test_a_folder_that_is_no_bundle_is_one_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mail.cedar").write_text("", encoding="utf-8")
+    assert main(["check", "--policies", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"authz: `{tmp_path}` is no bundle; name the folder that holds bundle.yaml and rules/\n"
+
+
+@pytest.mark.parametrize("command", [["check"], ["test"], ["schema"], ["tools", "lint"], ["explain", "-"]])
+def test_the_bundle_is_named_by_the_service_s_own_setting(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AUTHZ_POLICIES", "no/such/folder")
+    assert main(command) == 2
+    assert "`no/such/folder`: there is no such folder" in capsys.readouterr().err
 
 
 def test_a_bundle_that_is_not_there_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,7 +197,12 @@ def test_a_change_is_told_and_its_calls_are_refused(
     decision = decide_in(ruleset, call("notes/read_note", path="/workspace/a", digest=now)).decision
     assert (decision.effect, decision.code) == (Effect.DENY, "tool.changed")
 
-    assert run(bundle, "--accept", "read_note", "--prune") == 0
+    assert changed["accept"] == f"read_note@{now}"
+    assert changed["members_changed"] == ["description"]
+    assert run(bundle, "--accept", changed["accept"], "--prune") == 0
+    said = capsys.readouterr().out
+    assert "`description` changed; it stays reviewed, because --accept named this very digest" not in said
+    assert "read_note: accepted" in said
     after = ruleset_of(bundle)
     assert after.tools["notes", "read_note"].descriptor.advertised_digest == now
     assert ("notes", "ping") not in after.tools
@@ -355,6 +360,12 @@ def test_what_the_command_started_ends_with_it(bundle: Path, tmp_path: Path) -> 
         (("--server", "notes", "--env", "NOT_SET_AT_ALL", "--", "true"), "is not set"),
         (("--server", "notes", "--timeout-seconds", "0", "--", "true"), "above 0"),
         (("--server", "notes", "--", "/no/such/command"), "no such command"),
+        (("--server", "notes", "--accept", "read", "--", "true"), "`--accept TOOL@sha256:…`"),
+        (("--server", "notes", "--accept", "read@sha256:0", "--", "true"), "`--accept TOOL@sha256:…`"),
+        (
+            ("--server", "notes", *(f"--accept=a@sha256:{c * 64}" for c in "01"), "--", "true"),
+            "two digests are accepted",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_told(

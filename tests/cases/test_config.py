@@ -199,7 +199,7 @@ async def test_bug_169_the_source_of_policy_is_out_of_reach_whatever_the_allow(t
 
 
 async def test_bug_170_what_guards_an_agent_is_protected_before_it_exists(tmp_path: Path) -> None:
-    """By name, in the sample bundle, which permits writing in the workspace. None of these files is there."""
+    """By name, in the sample bundle, which permits writing in the workspace. Nothing looks for them."""
     ruleset = load_bundle(SAMPLE, Protected())
     async with Service.running(tmp_path, {"default": ruleset}) as service:
         for path, verdict in (

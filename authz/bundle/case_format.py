@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 
 from authz.bundle.format import Level, Strict, Text, VerbName
+from authz.core.pointer import parse_pointer
 from authz.model.decision import Code, Stage
 from authz.model.tool import SideEffect
 
@@ -47,6 +48,15 @@ def _column(text: str) -> str:
 Column = Annotated[str, AfterValidator(_column)]
 
 
+def _call_place(text: str) -> str:
+    if not text or parse_pointer(text)[0] not in PartialCall.model_fields:
+        raise ValueError(f"`{text}` is no place of a call: write a JSON Pointer such as `/arguments/path`")
+    return text
+
+
+CallPlace = Annotated[str, AfterValidator(_call_place)]
+
+
 def _moment(text: str) -> str:
     moment_ms(text)
     return text
@@ -64,7 +74,14 @@ def moment_ms(text: str) -> int:
 
 
 class PartialCall(Strict):
-    """Members of a request, as far as they are stated here; the whole is held to the wire's own format."""
+    """Members of a request, as far as they are stated here; the whole is held to the wire's own format.
+
+    Null takes away what is stated above.
+    """
+
+    NULLS = frozenset(
+        {"subject", "tool", "arguments", "provenance", "context", "dry_run", "capability", "proof"}
+    )
 
     subject: dict[str, Any] | None = None
     tool: dict[str, Any] | None = None
@@ -108,7 +125,9 @@ class AccessSection(Strict):
 
 
 class ExpectSection(Strict):
-    """`expect`. Null counts as stated."""
+    """`expect`. Null is what a decision says that has none."""
+
+    NULLS = frozenset({"authority", "side_effect", "arguments"})
 
     effect: EffectName | None = None
     code: CodeName | None = None
@@ -135,6 +154,8 @@ class CaseSection(Strict):
     columns: Annotated[list[Column], Field(min_length=1), AfterValidator(_distinct)] | None = None
     each: Annotated[list[Any], Field(min_length=1)] | None = None
     expect: ExpectSection = ExpectSection()
+    verbatim: Annotated[list[CallPlace], AfterValidator(_distinct)] = Field(default_factory=list)
+    """Values of the call that are meant as they stand, though they are spelled like a mark of the log."""
 
 
 class RowSection(PartialCall):

@@ -18,6 +18,9 @@ Merging goes member by member; what is no object replaces. Outside `arguments`, 
 A row may have a `name`, a `given` and an `expect` of its own, merged over the case's. With `columns` the rows
 hold only values: one value where there is one column, else a list.
 
+A value spelled like the marks of `authz decisions show --as-test` must be filled in. Where it is meant as it
+stands, the case names its place: `verbatim: [/arguments/text]`.
+
 The tests are part of the bundle, so a fault in one keeps the bundle from loading; a case that fails does not.
 """
 
@@ -109,8 +112,7 @@ def _check(document: YamlDocument, at: Path, model: Any, value: Any) -> None:
             tuple(
                 document.problem(
                     (*at, *fault["loc"]),
-                    f"`{'/'.join(str(part) for part in (*at, *fault['loc']))}`: "
-                    f"{_sentence(fault['type'], fault['msg'])}",
+                    f"{document.place((*at, *fault['loc']))}: {_sentence(fault['type'], fault['msg'])}",
                     _meant(str(fault["loc"][-1])) if fault["type"] == "extra_forbidden" else "",
                 )
                 for fault in error.errors(include_url=False, include_input=False)
@@ -138,6 +140,8 @@ class _CaseReader:
         self._problems: list[BundleProblem] = []
         self._cells: Sequence[tuple[str, ...]] = ()
         """Members of the call that the row at hand states by columns."""
+        self._verbatim: frozenset[tuple[str, ...]] = frozenset()
+        """Places of the call at hand at which nothing is a mark, whatever it looks like."""
         self._defaults = document.value.get("defaults", {})
         self._given = given_of(document.value.get("given", {}), Given())
 
@@ -161,6 +165,7 @@ class _CaseReader:
         at: Path = ("cases", index)
         self._cells = ()
         entry = self._document.value["cases"][index]
+        self._verbatim = frozenset(map(parse_pointer, entry.get("verbatim", ())))
         call = merged(self._defaults, entry.get("call", {}))
         given = given_of(entry.get("given", {}), self._given)
         expect = entry.get("expect", {})
@@ -244,12 +249,13 @@ class _CaseReader:
 
     def _is_request(self, case: Case, places: list[Path]) -> bool:
         """Whether the call is what the wire takes, or is expected not to be."""
-        redacted = list(redacted_places(case.body))
+        redacted = [place for place in redacted_places(case.body) if place not in self._verbatim]
         for tokens in redacted:
             self._wrong(
                 self._place(tokens, places),
                 f"`{format_pointer(tokens)}` was redacted in the log, so the case is not whole",
-                "write the value that the call had, or one that stands for it",
+                "write the value that the call had, or one that stands for it; a value that is meant as it "
+                "stands is named under `verbatim`",
             )
         body = filled_in(case)
         tool = body.get("tool")

@@ -34,6 +34,11 @@ class YamlDocument:
                 return self.lines[path[:length]]
         return None
 
+    @staticmethod
+    def place(path: Path) -> str:
+        """`path` as problems name it."""
+        return f"`{'/'.join(map(str, path))}`" if path else "the file"
+
     def problem(
         self, path: Path, message: str, hint: str = "", code: str = "bundle.invalid"
     ) -> BundleProblem:
@@ -66,7 +71,7 @@ def load_yaml(file: str, data: bytes) -> YamlDocument:
             _check_events(file, loader)
             loader = _Loader(text)
             node = loader.get_single_node()
-            lines: dict[Path, int] = {}
+            lines: dict[Path, int] = {(): 1}
             value = None if node is None else _construct(file, loader, node, (), lines)
         finally:
             loader.dispose()

@@ -71,6 +71,9 @@ def run(args: argparse.Namespace) -> int:
         print("authz: --dev listens on loopback only, so the configured host is not used", file=sys.stderr)
         config = config.model_copy(update={"host": "127.0.0.1"})
     configure_logging(config.log_level)
+    # Before anything takes time: by itself this signal ends the process. What is loaded at the start is
+    # read later than this, so a wish to reload that comes until then is met.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # uvicorn's `loop` setting is for `uvicorn.run` only; its `Server.serve` runs on the loop that there is.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(config, dev=args.dev))

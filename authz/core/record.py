@@ -7,7 +7,8 @@ import orjson
 from authz.core.cedar_context import rfc3339
 from authz.core.decide import Outcome
 from authz.core.pointer import format_pointer, parse_pointer
-from authz.core.redact import Redactor
+from authz.core.record_places import defaulted_member, redaction_members
+from authz.core.redact import RedactedValue, Redactor
 from authz.core.ruleset import Ruleset
 from authz.model.approval import AskTerms
 from authz.model.call import Call
@@ -83,11 +84,15 @@ def decision_event(
         ]
     if decision.internal:
         body["internal"] = decision.internal
+    decided = decision.arguments if decision.arguments is not None else call.arguments
+    body["defaulted"] = defaulted_member(call.arguments, decided, redactor)
+    body |= redaction_members(body)
     return Event(
         type=EventType.DECISION_REPEATED if decision.repeated else EventType.DECISION_MADE,
         tenant=caller.tenant,
         occurred_at_ms=now_ms,
-        body=orjson.dumps(body),
+        # A redacted name is a text of its own type.
+        body=orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS),
         decision_id=decision.decision_id,
         trace_id=call.ids.trace or "",
         agent=call.subject.agent,
@@ -129,7 +134,7 @@ def refusal_event(
 
 def _unguessable(
     digest: str | None, call: Call, outcome: Outcome, redactor: Redactor
-) -> str | dict[str, Any] | None:
+) -> str | RedactedValue | None:
     """A digest over values of which one is secret is keyed: else a short secret could be tried out on it."""
     found = outcome.provenance
     if found is not None:
@@ -218,7 +223,7 @@ def _access(
     return {
         "verb": access.verb.value,
         "type": access.resource.entity.type,
-        "uri": "redacted:" + redactor.digest_of(uri)["redacted"] if hidden else redactor.uri(uri),
+        "uri": redactor.hidden_uri(uri) if hidden else redactor.uri(uri),
         "scope": access.scope.value,
         "authority": access.authority.name,
         "argument": access.argument,

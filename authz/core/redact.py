@@ -95,8 +95,24 @@ def looks_secret(text: str) -> bool:
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token|key|sig|auth|cred|session|code|jwt|sas|otp", re.IGNORECASE)
 
 
+class RedactedValue(dict[str, Any]):
+    """What stands in the log for a value: `{"redacted", "length"}`, and for many values `"leaves"` too.
+
+    A type of its own, so that what was redacted is known from who made it and never from how it looks.
+    """
+
+
+class RedactedText(str):
+    """A text of which a part, or all, is a digest."""
+
+    __slots__ = ()
+
+
 class Redactor:
-    """Redacts under one key; pure apart from it."""
+    """Redacts under one key; pure apart from it.
+
+    Whatever it replaced is a `RedactedValue` or `RedactedText`; what it left in the clear never is.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -104,11 +120,11 @@ class Redactor:
     def __repr__(self) -> str:
         return "Redactor()"
 
-    def digest_of(self, value: Any) -> dict[str, Any]:
+    def digest_of(self, value: Any) -> RedactedValue:
         """What stands in the log for `value`."""
         text = value if isinstance(value, str) else canonical_json(value).decode()
         mac = keyed_digest(self._key, "redaction", type(value).__name__, text)
-        return {"redacted": f"hmac-sha256:{mac[:32]}", "length": len(text)}
+        return RedactedValue(redacted=f"hmac-sha256:{mac[:32]}", length=len(text))
 
     def text(self, text: str) -> Any:
         """`text` in the clear, unless it looks like a secret or is longer than a log should carry."""
@@ -134,8 +150,13 @@ class Redactor:
             if length > _MAX_URI_LENGTH:
                 break
         if length > _MAX_URI_LENGTH or looks_secret(unquote_plus(path)):
-            return f"redacted:{self.digest_of(uri)['redacted']}"
-        return path + mark + "&".join(parts)
+            return self.hidden_uri(uri)
+        told = path + mark + "&".join(parts)
+        return told if told == uri else RedactedText(told)
+
+    def hidden_uri(self, uri: str) -> RedactedText:
+        """What stands in the log for a uri of which nothing is to be read."""
+        return RedactedText(f"redacted:{self.digest_of(uri)['redacted']}")
 
     def _query_part(self, part: str) -> str:
         name, equals, value = part.partition("=")
@@ -161,7 +182,7 @@ class Redactor:
         `MAX_UNKNOWN_LEAVES` leaves one digest is told instead: `{"redacted", "length", "leaves"}`.
         """
         if role_of is None and (leaves := _leaf_count(arguments)) > MAX_UNKNOWN_LEAVES:
-            return {**self.digest_of(arguments), "leaves": leaves}
+            return RedactedValue(self.digest_of(arguments), leaves=leaves)
         return self._tree(arguments, (), role_of, secret)
 
     def _tree(
@@ -188,11 +209,13 @@ class Redactor:
 
     def pointer(self, tokens: Tokens) -> str:
         """A JSON Pointer whose names are redacted as they are in the arguments."""
-        return format_pointer(tuple(self._name(token) for token in tokens))
+        names = tuple(self._name(token) for token in tokens)
+        told = format_pointer(names)
+        return RedactedText(told) if any(isinstance(name, RedactedText) for name in names) else told
 
     def _name(self, name: str) -> str:
         if len(name) > 256 or looks_secret(name):
-            return str(self.digest_of(name)["redacted"])
+            return RedactedText(self.digest_of(name)["redacted"])
         return name
 
 

@@ -8,7 +8,13 @@ from typing import Any, Final
 from authz.core.explain import Begun, begin, finish
 from authz.core.explain.document import document
 from authz.core.explain.event import explanation_event
-from authz.core.explain.recorded import begin_record, facts_of_record, finish_record
+from authz.core.explain.recorded import (
+    PreparedRecord,
+    begin_record,
+    facts_of_record,
+    finish_record,
+    prepare_record,
+)
 from authz.core.facts import Facts
 from authz.core.fingerprint import operation_key, session_key
 from authz.core.redact import Redactor
@@ -18,8 +24,9 @@ from authz.model.call import Call
 from authz.model.caller import Caller, Profile
 from authz.model.limit import LimitReached, Reached
 from authz.model.record import Conflict, Event
-from authz.ports import Bundles, Clock, CommitUnit, Ledger
+from authz.ports import Bundles, Clock, CommitUnit, Ledger, LineReader
 from authz.service.bundles import Admitted
+from authz.service.lines import read_lines
 
 MAX_ATTEMPTS: Final = 4
 """How often a call is explained again because limits that it would fall under filled up meanwhile."""
@@ -29,13 +36,21 @@ class ExplanationService:
     """Answers why. Reserves and consumes nothing; no answer leaves before its record is on disk."""
 
     def __init__(
-        self, *, ledger: Ledger, bundles: Bundles, clock: Clock, redactor: Redactor, ttl_ms: int
+        self,
+        *,
+        ledger: Ledger,
+        bundles: Bundles,
+        clock: Clock,
+        redactor: Redactor,
+        ttl_ms: int,
+        lines: LineReader | None = None,
     ) -> None:
         self._ledger = ledger
         self._bundles = bundles
         self._clock = clock
         self._redactor = redactor
         self._ttl_ms = ttl_ms
+        self._lines = lines
 
     async def explain(self, call: Call, admitted: Admitted, profile: str | None) -> dict[str, Any]:
         """The explanation of a call, as a caller of `profile` (of the bundle in force) would make it.
@@ -49,6 +64,7 @@ class ExplanationService:
         key = operation_key(caller.tenant, call)
         session = session_key(caller.tenant, call)
         reached: tuple[Reached, ...] = ()
+        lines = await read_lines(self._lines, call, ruleset, explained.profile)
         for _ in range(MAX_ATTEMPTS):
             operation = await self._ledger.find_operation(key) if key is not None else None
             exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
@@ -64,6 +80,7 @@ class ExplanationService:
                 # Keys of leases and idempotency, which an explanation neither makes nor shows.
                 secret=bytes(32),
                 ttl_ms=self._ttl_ms,
+                lines=lines,
                 reached=reached,
             )
             begun = begin(call, facts)
@@ -94,8 +111,12 @@ class ExplanationService:
         stored = await self._ledger.find_event(caller.tenant, decision_id)
         if stored is None:
             raise NotFound("there is no such decision", code="decision.unknown")
-        record = json.loads(stored.text)
-        begun = begin_record(record, facts_of_record(record, ruleset, profile=profile))
+        # What takes as long as the record is large runs beside the decisions of others; what decides is
+        # the part of an ordinary decision.
+        prepared = await asyncio.to_thread(_prepared, stored.text, ruleset, profile)
+        call, profile_of_then = prepared.call, prepared.facts.caller.profile
+        lines = await read_lines(self._lines, call, ruleset, profile_of_then) if call is not None else None
+        begun = begin_record(prepared, lines=lines)
         told = await asyncio.to_thread(finish_record, begun)
         event = explanation_event(
             caller=caller,
@@ -106,6 +127,11 @@ class ExplanationService:
         )
         await self._ledger.commit(CommitUnit(event=event))
         return told
+
+
+def _prepared(text: str, ruleset: Ruleset, profile: str | None) -> PreparedRecord:
+    record = json.loads(text)
+    return prepare_record(record, facts_of_record(record, ruleset, profile=profile))
 
 
 def _as_profile(caller: Caller, ruleset: Ruleset, name: str | None) -> Caller:

@@ -1,9 +1,11 @@
 """One call explained: the real stages are run, and then asked what they came to."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from authz.core.canonical import canonical_uri
 from authz.core.cedar_context import ContextFacts
 from authz.core.cedar_request import access_entities, question
 from authz.core.cedar_schema import Action
@@ -21,10 +23,11 @@ from authz.core.explain.model import (
 from authz.core.explain.remedy import approval_that_lifts, changes_needed
 from authz.core.explain.stages import NUMBERS, stage_reports, with_policy_of
 from authz.core.facts import Facts
-from authz.core.policy import Question
+from authz.core.policy import PolicyEngine, Question
 from authz.core.policy.near_miss import ExaminedRule, Examiner
 from authz.model.call import Call
-from authz.model.decision import AccessVerdict, Code, RuleKind, RuleMatch, Stage
+from authz.model.decision import Access, AccessVerdict, Code, Effect, RuleKind, RuleMatch, Stage
+from authz.model.resource import Resource, Scope
 
 MAX_EXPLAINED_ACCESSES: Final = 16
 MAX_NEAR: Final = 3
@@ -191,22 +194,49 @@ def _questions(call: Call, facts: Facts, outcome: Outcome) -> tuple[list[_Asked]
     shown = verdicts[:MAX_EXPLAINED_ACCESSES]
     actions = {action.id: action for action in tool.actions}
     user = call.subject.on_behalf_of
-    asked = []
+    asked: list[_Asked] = []
+
+    def ask(verdict: AccessVerdict, agent: str, principal: PreparedEntities, access: Access) -> _Asked:
+        put = question(agent, tool, access, context)
+        return _Asked(
+            verdict=verdict,
+            agent=agent,
+            user=user,
+            question=put,
+            action=actions[put.action],
+            principal=principal,
+            added=access_entities(access),
+        )
+
     for verdict in shown:
         for agent in outcome.capability.agents or (call.subject.agent,):
-            put = question(agent, tool, verdict.access, context)
-            asked.append(
-                _Asked(
-                    verdict=verdict,
-                    agent=agent,
-                    user=user,
-                    question=put,
-                    action=actions[put.action],
-                    principal=facts.ruleset.entities.principal(agent, user),
-                    added=access_entities(verdict.access),
-                )
-            )
+            principal = facts.ruleset.entities.principal(agent, user)
+
+            asked += _by_place(facts.ruleset.engine, verdict, partial(ask, verdict, agent, principal))
     return asked, len(verdicts) - len(shown)
+
+
+def _by_place(
+    engine: PolicyEngine, verdict: AccessVerdict, ask: Callable[[Access], _Asked]
+) -> Iterator[_Asked]:
+    """What was asked of one access: of a tree that a place beneath it settled, that place, each by itself."""
+    if not verdict.beneath:
+        yield ask(verdict.access)
+        return
+    places = [found for uri in verdict.beneath if isinstance(found := canonical_uri(uri), Resource)]
+    if verdict.effect is not Effect.DENY:
+        places.insert(0, verdict.access.resource)
+    for place in places:
+        asked = ask(replace(verdict.access, resource=place, scope=Scope.OBJECT))
+        (answer,) = engine.evaluate([asked.question], asked.principal, asked.added)
+        own = AccessVerdict(
+            access=replace(verdict.access, resource=place),
+            effect=answer.effect,
+            code=answer.code,
+            rules=answer.rules,
+            overruled=answer.overruled,
+        )
+        yield replace(asked, verdict=own)
 
 
 def _access(begun: Begun, examiner: Examiner, asked: _Asked) -> AccessReport:

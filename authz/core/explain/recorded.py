@@ -6,19 +6,19 @@ run, and whatever reads it (`explain`'s `unknown`) has no verdict. Where even th
 re-evaluated, and the explanation says why.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from authz.core.cases.from_record import request_of_record
-from authz.core.cases.redaction import redacted_places
+from authz.core.cases.from_record import RecordedRequest, request_of_record
 from authz.core.decide import find_tool
 from authz.core.explain.document import document
 from authz.core.explain.explain import Begun, begin, finish
 from authz.core.explain.model import Explanation
 from authz.core.facts import Facts
-from authz.core.pointer import Tokens, find, format_pointer, leaves, matches, replace_leaf
+from authz.core.lines import Lines
+from authz.core.pointer import Tokens, format_pointer, matches, replace_leaf
 from authz.core.requests import parse_decide
 from authz.core.ruleset import Ruleset, Tool
 from authz.errors import MalformedInput
@@ -28,34 +28,37 @@ from authz.model.decision import Refusal, Stage
 
 _STAND_IN: Final = "x"
 _ARGUMENTS: Final = "arguments"
+MAX_STAND_INS: Final = 64 * 1024 * 1024
+"""Characters of all texts that stand in: no request that was decided can have had more."""
 # What a redacted part of a request is, where the call can still be judged without it.
 _HARMLESS: Final = frozenset({"uri", "allowed_use"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reconstructed:
-    """A request as far as the log holds it."""
+class PreparedRecord:
+    """A recorded decision, and its call as far as the log holds it."""
 
-    body: dict[str, Any]
-    places: tuple[Tokens, ...]
-    """Into `body`: where the log has a digest."""
+    record: Mapping[str, Any]
+    found: RecordedRequest
+    facts: Facts
+    call: Call | None
+    """With texts that stand in for what is hidden; `None`: nothing can be re-evaluated."""
+    notes: tuple[str, ...]
+    """Why something is not re-evaluated."""
 
     @property
-    def arguments(self) -> tuple[Tokens, ...]:
-        """Into the arguments."""
-        return tuple(place[1:] for place in self.places if place[0] == _ARGUMENTS)
+    def hidden(self) -> tuple[Tokens, ...]:
+        """Into the arguments: where the log has a digest."""
+        return tuple(one.place[1:] for one in self.found.hidden if one.place[0] == _ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunRecord:
     """A recorded decision, re-evaluated as far as the log holds what it takes."""
 
-    record: Mapping[str, Any]
-    found: _Reconstructed
-    facts: Facts
+    prepared: PreparedRecord
     begun: Begun | None
     notes: tuple[str, ...]
-    """Why something is not re-evaluated."""
 
 
 def explain_record(record: Mapping[str, Any], facts: Facts, *, every_rule: bool = False) -> dict[str, Any]:
@@ -64,16 +67,38 @@ def explain_record(record: Mapping[str, Any], facts: Facts, *, every_rule: bool 
     `facts` are those of now: the bundle in force and the profile, with the time and the exposure at which to
     re-evaluate. Operation, approvals and counters of then are not in the record, so none are assumed.
     """
-    return finish_record(begin_record(record, facts, every_rule=every_rule))
+    return finish_record(begin_record(prepare_record(record, facts), every_rule=every_rule))
 
 
-def begin_record(record: Mapping[str, Any], facts: Facts, *, every_rule: bool = False) -> BegunRecord:
-    """The part of `explain_record` that decides: see `authz.core.explain.begin`."""
-    body = request_of_record(record)
-    found = _Reconstructed(body=body, places=tuple(redacted_places(body)))
+def prepare_record(record: Mapping[str, Any], facts: Facts) -> PreparedRecord:
+    """The part of `explain_record` that reads the record. It may run beside decisions in another thread."""
+    found = request_of_record(record)
     notes = _unusable(found)
-    begun = None if notes else _begin(record, found, facts, notes, every_rule=every_rule)
-    return BegunRecord(record=record, found=found, facts=facts, begun=begun, notes=tuple(notes))
+    call = None if notes else _call(found, notes)
+    return PreparedRecord(record=record, found=found, facts=facts, call=call, notes=tuple(notes))
+
+
+def begin_record(
+    prepared: PreparedRecord, *, every_rule: bool = False, lines: Lines | None = None
+) -> BegunRecord:
+    """The part that decides: see `authz.core.explain.begin`. `lines` are long shell lines that were read."""
+    call, notes = prepared.call, prepared.notes
+    if call is None:
+        return BegunRecord(prepared=prepared, begun=None, notes=notes)
+    facts = prepared.facts if lines is None else replace(prepared.facts, lines=lines)
+    tool = find_tool(call, facts)
+    if isinstance(tool, Refusal):
+        # Nothing has been read of the arguments.
+        return BegunRecord(prepared=prepared, begun=begin(call, facts, every_rule=every_rule), notes=notes)
+    misleading = tuple(_misleading(tool, prepared))
+    if misleading:
+        return BegunRecord(prepared=prepared, begun=None, notes=(*notes, *misleading))
+    unknown = frozenset(place[0] for place in prepared.hidden)
+    begun = begin(call, facts, every_rule=every_rule, unknown=unknown)
+    if unknown and begun.outcome is not None and begun.outcome.decision.stage is Stage.SCHEMA:
+        notes = (*notes, "the schema cannot be checked without the redacted values")
+        return BegunRecord(prepared=prepared, begun=None, notes=notes)
+    return BegunRecord(prepared=prepared, begun=begun, notes=notes)
 
 
 def finish_record(begun: BegunRecord) -> dict[str, Any]:
@@ -82,7 +107,7 @@ def finish_record(begun: BegunRecord) -> dict[str, Any]:
     explanation = finish(begun.begun) if begun.begun is not None else None
     if explanation is not None:
         notes += _uncertainty(explanation)
-    told = document(explanation) if explanation is not None else _nothing(begun.facts)
+    told = document(explanation) if explanation is not None else _nothing(begun.prepared.facts)
     _hide_stand_ins(told, begun)
     return told | {"recorded": _recorded(begun, explanation, notes)}
 
@@ -90,14 +115,15 @@ def finish_record(begun: BegunRecord) -> dict[str, Any]:
 def _hide_stand_ins(told: dict[str, Any], begun: BegunRecord) -> None:
     """What was made of texts that stand in for others is not shown: the record's own words are."""
     unknown = begun.begun is not None and bool(begun.begun.unknown)
-    digest = begun.record["request_digest"]
+    record = begun.prepared.record
+    digest = record["request_digest"]
     if told["decision"] is not None:
         told["decision"]["request_digest"] = digest if isinstance(digest, str) else None
         if unknown:
             told["decision"]["fingerprint"] = None
     for stage in told["stages"]:
         if "arguments" in stage["input"]:
-            stage["input"]["arguments"] = begun.record[_ARGUMENTS]
+            stage["input"]["arguments"] = record[_ARGUMENTS]
         if unknown and "fingerprint" in stage["output"]:
             stage["output"]["fingerprint"] = None
 
@@ -136,10 +162,10 @@ def facts_of_record(
     )
 
 
-def _unusable(found: _Reconstructed) -> list[str]:
+def _unusable(found: RecordedRequest) -> list[str]:
     """What of the request has to be known before anything can be judged, and is not."""
     told = []
-    for place in found.places:
+    for place in (one.place for one in found.hidden):
         if place[0] == _ARGUMENTS:
             continue
         if not (place[0] == "provenance" and len(place) > 2 and place[2] in _HARMLESS):
@@ -147,43 +173,41 @@ def _unusable(found: _Reconstructed) -> list[str]:
     return told
 
 
-def _begin(
-    record: Mapping[str, Any],
-    found: _Reconstructed,
-    facts: Facts,
-    notes: list[str],
-    *,
-    every_rule: bool,
-) -> Begun | None:
+def _call(found: RecordedRequest, notes: list[str]) -> Call | None:
+    """The call with stand-ins. `None`, with a note why, where they could mislead."""
     body = dict(found.body)
-    for place in found.arguments:
-        values = [value for _, value in find(record[_ARGUMENTS], place)]
-        length = values[0].get("length") if values and isinstance(values[0], Mapping) else None
-        if not isinstance(length, int):
-            notes.append(f"`{format_pointer(place)}` is redacted in part, or in its name")
+    hidden = [one for one in found.hidden if one.place[0] == _ARGUMENTS]
+    if hidden and not found.redactions.stated:
+        notes.append("the record is of an earlier version, which does not say what was redacted")
+        return None
+    if sum(one.length or 0 for one in hidden) > MAX_STAND_INS:
+        notes.append("the redacted values are longer than a request may be")
+        return None
+    for one in hidden:
+        if one.length is None:
+            notes.append(f"`{format_pointer(one.place[1:])}` is redacted in part, or in its name")
             return None
-        body[_ARGUMENTS] = replace_leaf(body[_ARGUMENTS], place, _STAND_IN * length)
+        body[_ARGUMENTS] = replace_leaf(body[_ARGUMENTS], one.place[1:], _STAND_IN * one.length)
     try:
-        call = parse_decide(body)
+        return parse_decide(body)
     except MalformedInput as error:
         notes.append(f"the recorded request is no request of this version: {error.message}")
         return None
-    tool = find_tool(call, facts)
-    if isinstance(tool, Refusal):
-        return begin(call, facts, every_rule=every_rule)
-    blocking = _access_places(tool, found.arguments)
-    if blocking:
-        notes += [
-            f"`{format_pointer(place)}` is redacted, and it says what is accessed" for place in blocking
-        ]
-        return None
-    call = _without_defaults(call, tool, record, facts)
-    unknown = frozenset(place[0] for place in found.arguments)
-    begun = begin(call, facts, every_rule=every_rule, unknown=unknown)
-    if unknown and begun.outcome is not None and begun.outcome.decision.stage is Stage.SCHEMA:
-        notes.append("the schema cannot be checked without the redacted values")
-        return None
-    return begun
+
+
+def _misleading(tool: Tool, prepared: PreparedRecord) -> Iterator[str]:
+    """What is not known of the arguments and decides what is judged, or how."""
+    for place in _access_places(tool, prepared.hidden):
+        yield f"`{format_pointer(place)}` is redacted, and it says what is accessed"
+    if not prepared.found.sent_only and _has_defaults(tool.descriptor.input_schema):
+        yield "the record is of an earlier version, which does not say what was filled in by default"
+
+
+def _has_defaults(schema: Any) -> bool:
+    """Whether anything in a schema is called `default`, whatever it is."""
+    if isinstance(schema, Mapping):
+        return "default" in schema or any(map(_has_defaults, schema.values()))
+    return isinstance(schema, list) and any(map(_has_defaults, schema))
 
 
 def _uncertainty(explanation: Explanation) -> list[str]:
@@ -206,40 +230,9 @@ def _access_places(tool: Tool, places: Sequence[Tokens]) -> list[Tokens]:
     ]
 
 
-def _without_defaults(call: Call, tool: Tool, record: Mapping[str, Any], facts: Facts) -> Call:
-    """The call as it was sent: the record holds its arguments with the defaults filled in.
-
-    A default that nobody said anything about counts as the reviewed descriptor's; one that was sent counts
-    as of unknown origin. Which it was shows in the roles that were untrusted then.
-    """
-    untrusted = set(record["provenance"].get("untrusted", ()))
-    by_default = {name for name in call.arguments if _may_be_default(call, tool, name)}
-    roles: dict[bool, set[str]] = {True: set(), False: set()}
-    for tokens, _ in leaves(call.arguments) if call.arguments else ():
-        roles[tokens[0] in by_default].add(tool.roles.role_of(tokens))
-    # A role of defaults alone that was untrusted: then it was sent, and nobody said from where.
-    sent = roles[True] & untrusted - roles[False]
-    kept = {
-        name: value
-        for name, value in call.arguments.items()
-        if name not in by_default or tool.roles.role_of((name,)) in sent
-    }
-    return replace(call, arguments=kept)
-
-
-def _may_be_default(call: Call, tool: Tool, name: str) -> bool:
-    schema = tool.descriptor.input_schema.get("properties", {}).get(name)
-    said = any(tokens[:1] in ((), (name,)) for tokens in call.provenance)
-    return (
-        isinstance(schema, Mapping)
-        and "default" in schema
-        and schema["default"] == call.arguments[name]
-        and not said
-    )
-
-
 def _recorded(begun: BegunRecord, explanation: Explanation | None, notes: Sequence[str]) -> dict[str, Any]:
-    record, found, facts = begun.record, begun.found, begun.facts
+    prepared = begun.prepared
+    record, facts = prepared.record, prepared.facts
     names = (
         "decision_id",
         "occurred_at",
@@ -256,7 +249,7 @@ def _recorded(begun: BegunRecord, explanation: Explanation | None, notes: Sequen
     if decision is not None:
         then, now = ({rule["rule"] for rule in record["matched"]}, {rule.rule for rule in decision.matched})
         # Rules that may have matched by a redacted value are not claimed now.
-        same = now <= then if found.arguments else now == then
+        same = now <= then if prepared.hidden else now == then
         agrees = same and (decision.effect.value, decision.code.value) == (record["effect"], record["code"])
     return told | {
         "accesses": record["accesses"],
@@ -264,7 +257,7 @@ def _recorded(begun: BegunRecord, explanation: Explanation | None, notes: Sequen
         "profile": record["caller"]["profile"],
         "same_policy": record["policy_version"] == facts.ruleset.version,
         "agrees": agrees,
-        "redacted": [format_pointer(place) for place in found.places],
+        "redacted": list(dict.fromkeys(format_pointer(one.place) for one in prepared.found.hidden)),
         "not_reevaluated": list(notes),
         "not_in_the_record": ["operation", "approvals", "counters of limits"],
     }

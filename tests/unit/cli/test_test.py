@@ -57,6 +57,30 @@ def test_a_failure_shows_what_differs_where_and_how_to_go_on(
     assert lines[-1].startswith("5 of 6 cases passed")
 
 
+def test_a_case_is_decided_as_the_service_would_and_as_explain_says(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder under test and the service's own places are out of every agent's reach."""
+    monkeypatch.setenv("AUTHZ_DATA_DIR", str(tmp_path / "var"))
+    reads = '@id("reads") permit (principal, action, resource);'
+    for place in (folder / "rules/main.cedar", tmp_path / "var/key"):
+        cases = f"""{DEFAULTS}cases:
+  - name: of the service
+    call: {{tool: {{server: fs, name: file_read}}, arguments: {{path: {place}}}}}
+    expect: {{effect: allow, rules: [reads]}}
+"""
+        write_case_bundle(folder, cases, reads)
+        assert main(["test", "--policies", str(folder), "--json"]) == 1
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        assert {"name": "effect", "expected": "allow", "got": "deny"}.items() <= result["differences"][
+            0
+        ].items()
+        assert main(["explain", "--policies", str(folder), "--test", "of the service", "--json"]) == 0
+        decision = json.loads(capsys.readouterr().out)["decision"]
+        assert decision["effect"] == "deny"
+        assert [rule["rule"] for rule in decision["matched"]] == ["authz.self-protection"]
+
+
 @pytest.mark.parametrize(
     ("pattern", "names"),
     [

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from authz.bundle.load import BundleSources, compile_bundle
-from authz.bundle.self_protection import Protected
+from authz.bundle.self_protection import SELF_RULE, Protected
 from authz.core.cases.case import find_case
 from authz.core.cases.deciding import Answered, Refused, answer, request_of
-from authz.core.cases.judging import judge
+from authz.core.cases.judging import _same, judge
 from authz.core.decide import decide
+from authz.core.fingerprint import canonical_json
 from tests.support.case_bundles import ENTITIES, RULES, one_case
 from tests.support.world import PINNED, bundle_files, world
 
@@ -78,6 +81,54 @@ def test_a_record_is_compared_by_what_is_named_and_by_json_values() -> None:
     assert differing("{matched: []}")[0][0] == "record/matched"
     assert differing("{matched: [{rule: writes}]}") == []
     assert differing("{arguments: {text: x}}")[0][0] == "record/arguments/text"  # a payload is a digest there
+
+
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [
+        ("{path: /workspace/a.txt, text: x, append: false}", True),
+        ("{path: /workspace/a.txt, text: x, append: 0}", False),
+        ("{path: /workspace/a.txt, text: x, append: true}", False),
+    ],
+)
+def test_arguments_are_compared_by_json_values(arguments: str, same: bool) -> None:
+    judged = judge(one_case(f"{{effect: allow, rules: [writes], arguments: {arguments}}}", call=EDIT), WORLD)
+    assert [difference.name for difference in judged.differences] == ([] if same else ["arguments"])
+
+
+VALUES: Final = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, 0.5, "", "a"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(VALUES, VALUES)
+@example({"a": [{"b": 1}]}, {"a": [{"b": True}]})
+@example([0], [False])
+def test_whole_values_are_the_same_where_json_says_so(one: Any, other: Any) -> None:
+    # The canonical form tells true from 1, and 1.0 is 1 in it.
+    assert _same(one, other) == (canonical_json(one) == canonical_json(other))
+
+
+def test_the_loaders_own_rule_decides_and_need_not_be_named() -> None:
+    own = Protected(directories=frozenset({"/workspace/.secrets"}))
+    files = bundle_files(rules=RULES, entities=ENTITIES)
+    ruleset = compile_bundle(BundleSources(files=files), own)
+    read = "{tool: {server: fs, name: file_read}, arguments: {path: %s}}"
+    expect = "{effect: deny, rules: [%s], accesses: [{rules: [%s]}]}"
+    for rules in ("secrets", f"secrets, {SELF_RULE}"):
+        case = one_case(expect % (rules, rules), call=read % ".secrets/a")
+        assert judge(case, ruleset, frozenset({SELF_RULE})).passed
+        assert judge(case, ruleset).passed == (SELF_RULE in rules)
+    # What it denies is denied.
+    kept = one_case(
+        "{effect: allow, rules: [reads]}",
+        call=read % ".secrets/a",
+        given="{groups: {agents: {coder-1: [keepers]}}}",
+    )
+    differing = judge(kept, ruleset, frozenset({SELF_RULE})).differences
+    assert [difference.name for difference in differing] == ["effect", "rules"]
 
 
 def test_a_misspelt_rule_is_told_with_what_was_meant() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from authz.core.decide import Outcome
-from authz.core.limits import counter_time, reservations_of
+from authz.core.limits import MAX_RESERVATIONS, counter_time, reservations_of
 from authz.model.approval import ApprovalGrant
 from authz.model.capability import CapabilityFacts
 from authz.model.decision import Code, Effect, Next, RuleKind, Stage
@@ -393,3 +393,37 @@ def test_a_bundle_without_limits_costs_nothing() -> None:
 )
 def test_the_time_of_a_counter_stands_still_for_a_while(now_ms: int, seen_ms: int, expected: int) -> None:
     assert counter_time(now_ms, seen_ms) == expected
+
+
+HOSTS = tool_file(
+    "web",
+    tool(
+        "fetch",
+        [{"verb": "connect", "kind": "url", "at": "/urls/*"}],
+        {"urls": {"type": "array", "items": {"type": "string"}}},
+    ),
+)
+
+
+@pytest.mark.parametrize(("hosts", "allowed"), [(MAX_RESERVATIONS, True), (MAX_RESERVATIONS + 1, False)])
+def test_one_call_takes_of_a_bounded_number_of_counters(hosts: int, allowed: bool) -> None:
+    """Each is locked while others wait, so a call that names hundreds is refused before it is asked."""
+    ruleset = limited("{id: per-host, reason: r, calls: 9, seconds: 60, per: [domain]}", tools={"web": HOSTS})
+    urls = [f"https://h{number}.example.com/" for number in range(hosts)]
+
+    decision = decide_in(ruleset, call("web/fetch", urls=urls)).decision
+
+    if allowed:
+        assert decision.effect is Effect.ALLOW
+        assert len({each.key for each in decision.reservations}) == hosts
+        return
+    assert (decision.effect, decision.stage, decision.code) == (
+        Effect.DENY,
+        Stage.RESERVATION,
+        Code.LIMIT_RATE,
+    )
+    assert decision.next == (Next.CHANGE_ARGUMENTS, Next.STOP)
+    assert [(match.rule, match.kind) for match in decision.matched] == [("per-host", RuleKind.LIMIT)]
+    assert not decision.reservations
+    assert not decision.retry_unchanged
+    assert "at most 64 counters" in decision.message

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from authz.core.catalogue import visible_entries
 from authz.core.fingerprint import advertised_digest
 from authz.core.ruleset import Ruleset
+from authz.core.visibility import hidden_because
 from authz.model.call import Subject
 from authz.model.decision import Code, Effect
 from tests.support.world import ENTITIES, PERMIT_ALL, TEXT, call, caller_of, decide_in, tool, tool_file, world
@@ -195,3 +196,18 @@ def test_list_and_call_agree_under_any_rules(parts: list[tuple[str, str, str]], 
         assert (decision.code is Code.TOOL_UNKNOWN) == (name not in found)
         if decision.effect is not Effect.DENY:
             assert name in found
+
+
+def test_what_is_asked_for_stays_and_what_is_not_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One caller that names ever new users does not cost the others what is remembered of them."""
+    monkeypatch.setattr(Ruleset, "MAX_CACHED_VISIBILITY", 3)
+    ruleset = world()
+    tool_ = ruleset.tools["fs", "file_read"]
+    for user in ("ada", "grace", "lin", "ada", "eve"):
+        assert hidden_because(ruleset, tool_, "coder-1", user) is None
+    assert [user for _, user, _ in ruleset.visibility] == ["lin", "ada", "eve"]
+    for number in range(10):
+        hidden_because(ruleset, tool_, "coder-1", f"u{number}")
+        hidden_because(ruleset, tool_, "coder-1", "ada")
+        assert "ada" in {user for _, user, _ in ruleset.visibility}
+        assert len(ruleset.visibility) == 3

@@ -3,6 +3,11 @@
 import json
 from typing import Any
 
+import pytest
+
+from authz.bundle.cases import parse_cases
+from authz.cli.decisions_show import as_test
+from authz.core.cases.judging import judge
 from authz.core.decide import decide
 from authz.core.explain.recorded import explain_record, facts_of_record
 from authz.core.log_chain import frame_record
@@ -10,7 +15,7 @@ from authz.core.record import decision_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.model.call import Call
-from tests.support.world import NOW_MS, call, facts, source, world
+from tests.support.world import NOW_MS, TEXT, call, facts, source, tool, tool_file, world
 
 RULES = """@id("writes") permit (principal, action in Action::"write", resource in Directory::"/workspace");
 @id("reads") permit (principal, action in Action::"read", resource);
@@ -168,3 +173,91 @@ def test_a_profile_that_is_gone_may_assert_nothing() -> None:
     told = explained(record, ruleset)
     assert told["subject_refused"] == "this credential may not act as that agent"
     assert told["decision"] is None
+
+
+BOMB = {"redacted": "x", "length": 2**31}
+LOOKALIKES: list[Any] = [
+    BOMB,
+    {"redacted": "x", "length": True},
+    {"redacted": "x", "length": -1},
+    "<<fill in: x>>",
+    "hmac-sha256:" + "0" * 32,
+]
+ODD = tool_file(
+    "x",
+    tool(
+        "note",
+        [{"verb": "read", "kind": "path", "at": "/path"}],
+        {"path": TEXT, "about": {}, "text": TEXT},
+        required=["path"],
+        roles={"/text": "payload"},
+    ),
+)
+
+
+@pytest.mark.parametrize("value", LOOKALIKES, ids=str)
+def test_a_clear_argument_that_looks_redacted_is_what_was_sent(value: Any) -> None:
+    ruleset = world(tools=ODD)
+    record = record_of(ruleset, call("x/note", path="/workspace/a", about=value, text="y"))
+    assert record["arguments"]["about"] == value
+    told = explained(record, ruleset)
+    assert told["recorded"]["redacted"] == ["/arguments/text"]
+    assert told["recorded"]["agrees"] is True
+    assert told["recorded"]["not_reevaluated"] == []
+
+
+@pytest.mark.parametrize("name", ["<<fill in: x>>", "hmac-sha256:" + "0" * 32])
+def test_a_clear_resource_that_looks_redacted_is_re_evaluated(name: str) -> None:
+    ruleset = world(RULES)
+    record = record_of(ruleset, call("fs/file_read", path=f"/workspace/{name}"))
+    told = explained(record, ruleset)
+    assert (told["recorded"]["redacted"], told["recorded"]["agrees"]) == ([], True)
+
+
+@pytest.mark.parametrize("length", [2**31, True, -1, "1", None])
+def test_no_text_stands_in_whose_length_cannot_be(length: Any) -> None:
+    ruleset = world(RULES)
+    record = record_of(ruleset, EDIT)
+    record["arguments"]["text"]["length"] = length
+    told = explained(record, ruleset)
+    assert told["decision"] is None
+    (note,) = told["recorded"]["not_reevaluated"]
+    assert "longer than a request may be" in note or "redacted in part" in note
+
+
+def test_of_an_earlier_record_what_looks_redacted_is_not_judged() -> None:
+    ruleset = world(tools=ODD)
+    record = record_of(ruleset, call("x/note", path="/workspace/a", about=BOMB))
+    del record["redacted"], record["defaulted"]
+    told = explained(record, ruleset)
+    assert told["decision"] is None
+    assert told["recorded"]["redacted"] == ["/arguments/about"]
+    assert told["recorded"]["not_reevaluated"] == [
+        "the record is of an earlier version, which does not say what was redacted"
+    ]
+
+
+def test_of_an_earlier_record_arguments_that_may_be_defaults_are_not_judged() -> None:
+    ruleset = world(RULES)
+    for asked, agrees in (
+        (call("fs/file_remove", path="/workspace/a"), None),
+        (call("fs/file_read", path="/workspace/a"), True),
+    ):
+        record = record_of(ruleset, asked)
+        del record["redacted"], record["defaulted"]
+        told = explained(record, ruleset)
+        assert told["recorded"]["agrees"] is agrees
+        assert bool(told["recorded"]["not_reevaluated"]) is (agrees is None)
+
+
+def test_a_pasted_decision_keeps_the_origin_of_a_default() -> None:
+    odd = '@id("odd") forbid (principal, action, resource) when { context.untrusted.contains("option") };'
+    ruleset = world(RULES + odd)
+    asked = {"path": "/workspace/a", "text": ""}
+    for more, effect in (({}, "allow"), ({"append": False}, "deny")):
+        made = call("fs/file_edit", provenance={"/path": source("user")}, **asked, **more)
+        record = record_of(ruleset, made)
+        assert record["effect"] == effect
+        (case,) = parse_cases("tests/f.yaml", f"cases:\n{as_test(record)}".encode())
+        assert case.body["arguments"] == asked | more
+        assert judge(case, ruleset).passed

@@ -16,6 +16,7 @@ NESTED = "groups:\n  frozen: {}\n  inner: {groups: [frozen]}\n"
 NAMED_USERS = CREDENTIALS.replace('agents: ["*"]', "agents: [coder-1]").replace(
     'users: ["*"]', "users: [ada]"
 )
+TAGGED = "users:\n  ada: {tags: {rank: high}}\nagents:\n  coder-1: {tags: {team: red}}\n"
 LABELLED = tool_file(
     "notes",
     tool(
@@ -56,6 +57,66 @@ KINDS = [
         bad=HEAD + MAILBOX + " when { false };",
         good=HEAD + MAILBOX + " when { context.sandboxed };",
         hint="delete the rule",
+    ),
+    Kind(
+        code="rule.constant-part",
+        bad=HEAD + MAILBOX + " when { 1 < 0 };",
+        good=HEAD + MAILBOX + " when { context.sandboxed };",
+        hint="compare what was meant",
+    ),
+    Kind(
+        code="rule.constant-part",
+        bad=HEAD + MAILBOX + " when { context.sandboxed || 2 > 1 };",
+        good=HEAD + MAILBOX + ' when { context.now < datetime("2027-01-01") };',
+        hint="compare what was meant",
+    ),
+    Kind(
+        code="rule.constant-part",
+        bad=HEAD + 'permit (principal, action in Action::"connect", resource is Endpoint)'
+        " when { resource.port > 9223372036854775807 + 1 };",
+        good=HEAD + 'permit (principal, action in Action::"connect", resource is Endpoint)'
+        " when { resource.port > 9223372036854775807 };",
+        hint="the value that was meant",
+    ),
+    Kind(
+        code="rule.undeclared",
+        bad=HEAD + f'{MAILBOX} when {{ principal.on_behalf_of == User::"aad" }};',
+        good=HEAD + f'{MAILBOX} when {{ principal.on_behalf_of == User::"ada" }};',
+        hint="did you mean `ada`?",
+    ),
+    Kind(
+        code="rule.undeclared",
+        bad=HEAD + MAILBOX.replace("principal,", 'principal == Agent::"coder-2",') + ";",
+        good=HEAD + MAILBOX.replace("principal,", 'principal == Agent::"coder-1",') + ";",
+        hint="did you mean `coder-1`?",
+    ),
+    Kind(
+        code="rule.unknown-tag",
+        bad=HEAD + f'{MAILBOX} when {{ principal.hasTag("teem") }};',
+        good=HEAD + f'{MAILBOX} when {{ principal.hasTag("team") }};',
+        hint="did you mean `team`?",
+        parts={"entities": TAGGED},
+        good_parts={"entities": TAGGED},
+    ),
+    Kind(
+        code="rule.unknown-tag",
+        bad=HEAD + f'{MAILBOX} when {{ principal.on_behalf_of.hasTag("team") }};',
+        good=HEAD + f'{MAILBOX} when {{ principal.on_behalf_of.hasTag("rank") }};',
+        hint="under `tags` of users",
+        parts={"entities": TAGGED},
+        good_parts={"entities": TAGGED},
+    ),
+    Kind(
+        code="rule.unknown-value",
+        bad=HEAD + f'{MAILBOX} when {{ context.tool.name == "mail_sent" }};',
+        good=HEAD + f'{MAILBOX} when {{ context.tool.name == "mail_send" }};',
+        hint="did you mean `mail_send`?",
+    ),
+    Kind(
+        code="rule.unknown-value",
+        bad=HEAD + f'{MAILBOX} when {{ ["banc"].contains(context.tool.server) }};',
+        good=HEAD + f'{MAILBOX} when {{ ["bank"].contains(context.tool.server) }};',
+        hint="did you mean `bank`?",
     ),
     Kind(
         code="rule.never-matches",

@@ -51,6 +51,36 @@ def test_it_holds_for_its_own_rule_only() -> None:
     assert [finding.line for finding in found(report, "rule.unasked")] == [4]
 
 
+TWO_USERS = '[User::"aad", User::"grac"].contains(principal.on_behalf_of)'
+NAMES = SEND.replace(";", f" when {{ context.resolved && {TWO_USERS} }};")
+
+
+def two(allow: str) -> str:
+    """A rule with two findings of one code."""
+    return rule(f"rule.unasked: the bank asks; {allow}").replace(SEND, NAMES)
+
+
+def test_one_acceptance_of_several_findings_is_told() -> None:
+    """Whoever accepted the first has not looked at the one that came later."""
+    report = check(two("rule.undeclared: they join in May"))
+    assert codes(report) == {"lint.allow-covers-several"}
+    (finding,) = found(report, "lint.allow-covers-several")
+    assert "there are 2" in finding.message
+    assert "`rule.undeclared NAME: reason`" in finding.hint
+
+
+def test_an_acceptance_can_name_what_it_is_about() -> None:
+    report = check(two("rule.undeclared aad: joins in May"))
+    (finding,) = found(report, "rule.undeclared")
+    assert "grac" in finding.message
+    both = check(two("rule.undeclared aad: joins in May; rule.undeclared grac: in June"))
+    assert codes(both) == set()
+    reasons = [one.reason for one in both.accepted if one.problem.code == "rule.undeclared"]
+    assert reasons == ["joins in May", "in June"]
+    unused = check(two("rule.undeclared aad: May; rule.undeclared grac: June; rule.undeclared bob: July"))
+    assert codes(unused) == {"lint.unused-allow"}
+
+
 def test_an_error_is_never_accepted() -> None:
     text = (
         ALLOWED

@@ -1,9 +1,15 @@
 """Each kind of finding about rules is found where it is, and nowhere else."""
 
+from operator import eq, ge, gt, le, lt, ne
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from authz.bundle.check import RULE_LINTS
-from tests.support.world import ENTITIES
+from authz.core.policy import parse_rule_file
+from authz.core.policy.constants import constant_parts
+from tests.support.world import BANK, ENTITIES, FS
 from tests.unit.core.lint.bundles import ALLOWED, check, codes, found
 from tests.unit.core.lint.rule_kinds import CASE, HEAD, KINDS, Kind
 
@@ -50,7 +56,67 @@ def test_a_clean_bundle_has_no_finding_at_all() -> None:
 )
 def test_what_can_hold_and_need_not_is_no_finding(condition: str) -> None:
     rule = f'{HEAD}forbid (principal, action in Action::"read", resource is File) when {{ {condition} }};'
-    assert codes(check(ALLOWED + "\n" + rule)) == set()
+    entities = ENTITIES.replace("coder-1: {}", "coder-1: {tags: {level: A}}")
+    assert codes(check(ALLOWED + "\n" + rule, entities=entities)) == set()
+
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+
+
+@given(NUMBERS, st.sampled_from("+-*"), NUMBERS, st.sampled_from(sorted(OPERATORS)), NUMBERS)
+def test_what_constants_come_to_is_what_arithmetic_says(
+    one: int, sign: str, two: int, operator: str, three: int
+) -> None:
+    """Cedar's integers have 64 bits: what has more is an error, and never the other answer."""
+    value = {"+": one + two, "-": one - two, "*": one * two}[sign]
+    expected = "errs"
+    if -(2**63) <= value < 2**63:
+        expected = "holds" if OPERATORS[operator](value, three) else "fails"
+    text = f"permit (principal, action, resource) when {{ ({one}) {sign} ({two}) {operator} ({three}) }};"
+    (policy,) = parse_rule_file("x.cedar", f'@id("r") {text}')
+    assert [part.outcome for part in constant_parts(policy.tree)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("condition", "outcomes"),
+    [
+        ('"a" like "b*"', ["fails"]),
+        ("[1, 2].contains(2)", ["holds"]),
+        ("if 1 < 2 then false else true", ["fails"]),
+        ("context.sandboxed && (1 < 2 || context.resolved)", ["holds"]),
+        ("1 < 2 && 1 < 2 && context.sandboxed", ["holds"]),
+        ('context.now < datetime("2027-01-01").offset(duration("1d"))', []),
+        ('resource == File::"/a"', []),
+        ('[User::"a", User::"b"].contains(User::"a")', []),
+        ("context.capability.depth > 1 + 1", []),
+        ('context.role == "target"', []),
+    ],
+)
+def test_parts_that_read_nothing_are_the_largest_ones(condition: str, outcomes: list[str]) -> None:
+    """What reads an entity, or comes to a value that is neither true nor false, is no finding."""
+    text = f'@id("r") permit (principal, action, resource) when {{ {condition} }};'
+    (policy,) = parse_rule_file("x.cedar", text)
+    assert [part.outcome for part in constant_parts(policy.tree)] == outcomes
+
+
+@pytest.mark.parametrize(
+    "named",
+    ['context.tool == Tool::"bank/mail_sent"', '[Tool::"bank/mail_sent"].contains(context.tool)'],
+)
+def test_a_tool_that_is_none_is_an_error(named: str) -> None:
+    """The rule would load, and its forbid would never hold."""
+    report = check(f"{ALLOWED}\n{HEAD}forbid (principal, action, resource) when {{ {named} }};")
+    (problem,) = (finding for finding in report.findings if finding.severity != "info")
+    assert (problem.code, problem.severity, problem.line) == ("rule.unknown-tool", "error", 2)
+    assert problem.hint == "did you mean `bank/mail_send`?"
+
+
+def test_a_tool_that_could_not_be_read_is_told_once() -> None:
+    rule = f'{HEAD}forbid (principal, action, resource) when {{ context.tool == Tool::"bank/mail_send" }};'
+    report = check(f"{ALLOWED}\n{rule}", tools={"fs": FS, "bank": BANK.replace('"transact"', '"transakt"')})
+    assert report.count("error")
+    assert found(report, "rule.unknown-tool") == []
 
 
 def test_a_rule_that_is_dead_is_told_once() -> None:

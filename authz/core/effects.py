@@ -41,15 +41,16 @@ POSSIBLE: Final[Mapping[str, Mapping[Verb, tuple[frozenset[str], frozenset[Autho
         Verb.EXECUTE: (frozenset({"Program", "File", "Opaque"}), _A0 | _SANDBOX),
     },
     "sql": {
-        Verb.READ: (frozenset({"Table", "Database", "Opaque"}), _A0),
-        Verb.WRITE: (frozenset({"Table", "Opaque"}), frozenset({Authority.A2, Authority.A3})),
-        Verb.DELETE: (frozenset({"Table", "Schema", "Opaque"}), frozenset({Authority.A2, Authority.A3})),
-        Verb.ADMINISTER: (frozenset({"Table", "Schema", "Opaque"}), _A3),
+        Verb.READ: (frozenset({"Table", "Database"}), _A0),
+        Verb.WRITE: (frozenset({"Table"}), frozenset({Authority.A2, Authority.A3})),
+        Verb.DELETE: (frozenset({"Table", "Schema", "Database"}), frozenset({Authority.A2, Authority.A3})),
+        Verb.ADMINISTER: (frozenset({"Table", "Schema", "Database"}), _A3),
+        Verb.EXECUTE: (frozenset({"Opaque"}), _A3),
     },
 }
 """What a value of each kind can come to: by verb, the types of its resources and its levels.
 
-A value that is not understood is an `Opaque` under the descriptor's own verb.
+A value that is not understood is an `Opaque` that is executed, whatever the descriptor's own verb is.
 """
 
 

@@ -35,7 +35,7 @@ TREE_RULE: Final = RuleMatch(
     reason="the call reaches everything beneath its resource, and a rule looks closer than at places",
 )
 MAX_PLACES: Final = 1024
-"""That rules name beneath one tree; over it, the tree is refused: each is an evaluation."""
+"""That rules name beneath the trees of one call; over it, a tree is refused: each is an evaluation."""
 CALLER_RULE: Final = RuleMatch(
     rule="authz:caller-asked", kind=RuleKind.ASK, reason="the caller asked for a person to look"
 )
@@ -75,12 +75,14 @@ def evaluate_policy(
     )
     agents = capability.agents or (call.subject.agent,)
     by_access: list[list[AccessVerdict]] = [[] for _ in canonical.accesses]
+    left = MAX_PLACES
     internal = ""
     engine = facts.ruleset.engine
     for agent in agents:
         principal = facts.ruleset.entities.principal(agent, call.subject.on_behalf_of)
         for index, access in enumerate(canonical.accesses):
-            verdict = _verdict(engine, principal, agent, tool, access, context)
+            verdict = _verdict(engine, principal, agent, tool, access, context, left)
+            left -= verdict.places
             internal = internal or verdict.internal
             by_access[index].append(verdict)
     return _judge(tuple(map(_strictest_verdict, by_access)), internal)
@@ -93,8 +95,12 @@ def _verdict(
     tool: Tool,
     access: Access,
     context: ContextFacts,
+    left: int,
 ) -> AccessVerdict:
-    """What the rules say of one access; of a tree at its root, and at every place beneath that one names."""
+    """What the rules say of one access; of a tree at its root, and at every place beneath that one names.
+
+    `left` is how many such places the call may still be judged at.
+    """
     # Its own resource only: no rule can get from one access to the resource of another, and handing all of
     # them over each time would cost the square of their number.
     asked = question(agent, tool, access, context)
@@ -110,15 +116,16 @@ def _verdict(
     if access.scope is not Scope.TREE or verdict.effect is Effect.DENY:
         return verdict
     places = engine.places_beneath(asked.action, access.resource)
-    if len(places) > MAX_PLACES:
+    if len(places) > left:
         return replace(
             verdict, effect=Effect.DENY, code=Code.POLICY_ERROR, rules=(), internal="too many places"
         )
+    verdict = replace(verdict, places=len(places))
     for place in places:
         beneath = replace(access, resource=place, scope=Scope.OBJECT)
-        found = _verdict(engine, principal, agent, tool, beneath, context)
+        found = _verdict(engine, principal, agent, tool, beneath, context, 0)
         if found.effect is Effect.DENY:
-            return replace(found, access=access, beneath=(place.uri,))
+            return replace(found, access=access, beneath=(place.uri,), places=len(places))
         if found.effect is Effect.REQUIRE_APPROVAL:
             verdict = _asked(verdict, found, place)
     permits = verdict.overruled if verdict.effect is Effect.REQUIRE_APPROVAL else verdict.rules

@@ -7,11 +7,11 @@ the decision as a fact. A line for which there is none is read in place: the res
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from authz.core.canonical.shell import ShellAccess
 from authz.core.claims import check_claims
-from authz.core.pointer import find
+from authz.core.pointer import Tokens, find
 from authz.model.call import Call
 from authz.model.caller import Profile
 from authz.model.resource import Base
@@ -39,7 +39,13 @@ def long_lines(call: Call, descriptor: Descriptor, profile: Profile) -> Iterator
     for spec in descriptor.accesses:
         if spec.kind != "shell" or spec.at is None:
             continue
-        for _, value in find(call.arguments, spec.at):
+        for value in _each(call.arguments, spec.at):
             if isinstance(value, str) and len(value) > LONG_LINE_CHARACTERS:
                 believed = check_claims(call.claims, profile)
                 yield Line(text=value, base=believed.base, confined=believed.confined)
+
+
+def _each(arguments: Mapping[str, Any], pattern: Tokens) -> Iterator[Any]:
+    """What stands at a pointer; an array stands for each of its items, as when it is judged."""
+    for _, value in find(arguments, pattern):
+        yield from value if isinstance(value, list) else (value,)

@@ -4,7 +4,7 @@ Authority is derived per access from the descriptor and from where the resource 
 raise it, never lower it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -108,7 +108,7 @@ class _Found:
     spec: AccessSpec
     tokens: Tokens | None
     value: Any
-    ref: str | None = None
+    ref: tuple[Tokens, Any] | None = None
     """Of kind `repo`: the branch, from an argument of its own."""
 
 
@@ -142,10 +142,8 @@ def canonicalize_call(
             errors.append(_argument_error(found, resources))
             continue
         understood = all(resource.kind != "opaque" for resource in resources)
-        if found.tokens is not None and isinstance(found.value, str) and understood:
-            # A list in one string (recipients) stays one string, of canonical members.
-            spelled = ", ".join(_spelled(resource, found) for resource in resources)
-            canonical = replace_leaf(canonical, found.tokens, spelled)
+        if isinstance(found.value, str) and understood:
+            canonical = _spell(canonical, found, resources)
         for resource in resources:
             accesses += _accesses(call, descriptor, roles, found, resource, arguments, believed)
         above += sum(len(access.resource.chain) for access in accesses[judged:])
@@ -201,16 +199,29 @@ def _items(arguments: Mapping[str, Any], pattern: Tokens) -> Iterator[tuple[Toke
             yield tokens, value if value != [] else None
 
 
-def _ref(spec: AccessSpec, arguments: Mapping[str, Any]) -> str | None:
-    """The branch that another argument names."""
+def _ref(spec: AccessSpec, arguments: Mapping[str, Any]) -> tuple[Tokens, Any] | None:
+    """The branch that another argument names. The loader lets no pattern through, so it is one."""
     if spec.ref_at is None:
         return None
-    return next((str(value) for _, value in find(arguments, spec.ref_at) if value is not None), None)
+    return next(
+        ((tokens, value) for tokens, value in find(arguments, spec.ref_at) if value is not None), None
+    )
 
 
-def _spelled(resource: Resource, found: _Found) -> str:
-    """What stands in the argument: of a remote whose branch has an argument of its own, the remote alone."""
-    return resource.value.partition("#")[0] if found.ref is not None else resource.value
+def _spell(arguments: Mapping[str, Any], found: _Found, resources: Sequence[Resource]) -> Mapping[str, Any]:
+    """`arguments` with the canonical form in place of what the model wrote.
+
+    A list in one string (recipients) stays one string, of canonical members. A remote whose branch has an
+    argument of its own is the remote alone, and the branch stands where it stood.
+    """
+    if found.tokens is None:
+        return arguments
+    spelled = ", ".join(resource.value for resource in resources)
+    if found.ref is not None:
+        spelled, _, ref = spelled.partition("#")
+        arguments = replace_leaf(arguments, found.ref[0], ref)
+    changed: Mapping[str, Any] = replace_leaf(arguments, found.tokens, spelled)
+    return changed
 
 
 def _effects(
@@ -223,7 +234,7 @@ def _effects(
         if effects.understood:
             return effects
         whole = opaque(spec.kind, opaque_text(found.value), effects.code)
-        effects = (Effect(verb=spec.verb, resource=whole, changes=True),)
+        effects = (Effect(verb=Verb.EXECUTE, resource=whole, changes=True),)
     accesses = []
     for effect in effects:
         authority, because = effect_authority(descriptor, spec, effect, believed)
@@ -258,7 +269,7 @@ def effect_authority(
         derived, why = Authority.A3, "the caller claims something that its credential may not claim"
     elif effect.verb is Verb.EXECUTE and effect.resource.kind == "program" and not effect.changes:
         derived, why = Authority.A0, "all that the program does is among the other accesses"
-    elif effect.verb is Verb.EXECUTE and believed.confined:
+    elif effect.verb is Verb.EXECUTE and effect.resource.kind != "opaque" and believed.confined:
         derived, why = Authority.A1, "the runtime holds what runs in the believed sandbox"
     elif effect.verb is not Verb.EXECUTE and in_sandbox:
         derived, why = Authority.A1, "it lies in the believed sandbox"
@@ -276,7 +287,10 @@ def _canonical(found: _Found, believed: BelievedClaims) -> tuple[Resource, ...] 
     if isinstance(value, (dict, list)):
         return NotCanonical(code=f"{spec.kind}.type", message="expected a string that names a resource")
     if found.ref is not None and isinstance(value, str):
-        value = f"{value}#{found.ref}"
+        ref = found.ref[1]
+        if "#" in value or not isinstance(ref, str):
+            return NotCanonical(code="repo.two_refs", message="name the branch once, in its own argument")
+        value = f"{value}#{ref}"
     resources = canonicalize(spec.kind, value, believed.base, object_type=spec.object_type)
     if isinstance(resources, NotCanonical) and not resources.understood:
         return (opaque(spec.kind, opaque_text(value), resources.code),)

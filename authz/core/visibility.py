@@ -5,6 +5,7 @@ any spelling, and what is shown is not denied by name.
 """
 
 from authz.core.cedar_request import call_entities
+from authz.core.effects import EFFECT_KINDS
 from authz.core.entities import PreparedEntities
 from authz.core.ruleset import Ruleset, Tool
 from authz.model.resource import Verb
@@ -20,12 +21,14 @@ def hidden_because(ruleset: Ruleset, tool: Tool, agent: str, user: str | None) -
     key = (agent, user or "", tool.descriptor.qualified_name)
     cache = ruleset.visibility
     if key in cache:
-        return cache[key]
+        # Dictionaries keep their order: what was asked for last stands last, and the first one goes first.
+        reason = cache[key] = cache.pop(key)
+        return reason
     principal = ruleset.entities.principal(agent, user)
     reason = _hidden(ruleset, tool, agent, principal)
-    if len(cache) >= ruleset.MAX_CACHED_VISIBILITY:
-        cache.clear()
     cache[key] = reason
+    if len(cache) > ruleset.MAX_CACHED_VISIBILITY:
+        del cache[next(iter(cache))]
     return reason
 
 
@@ -48,10 +51,11 @@ def _hidden(ruleset: Ruleset, tool: Tool, agent: str, principal: PreparedEntitie
 
 
 def _verbs_of_every_call(descriptor: Descriptor) -> set[Verb]:
-    """Verbs of the accesses that no choice of arguments leaves out."""
+    """Verbs of the accesses that no choice of arguments leaves out; what a line does, the line says."""
     required = set(descriptor.input_schema.get("required", ()))
     return {
         spec.verb
         for spec in descriptor.accesses
+        if spec.kind not in EFFECT_KINDS
         if spec.at is None or spec.when_absent is not None or (len(spec.at) == 1 and spec.at[0] in required)
     }

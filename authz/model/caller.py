@@ -24,8 +24,8 @@ class Profile:
     resolves: bool = False
     """Whether `resolved` claims are believed, so that policies see them as confirmed."""
     confines: bool = False
-    """Whether the runtime holds every program that it starts in the declared sandbox: then code that nobody
-    has read may run there, and what it changes can be discarded."""
+    """Whether no program that the runtime starts can leave the declared sandbox, by files or by the network:
+    then code that nobody has read may run there, and whatever it does can be discarded."""
     volume_case_sensitive: bool = True
     volume_normalization: str = "none"
     home: str | None = None

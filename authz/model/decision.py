@@ -142,6 +142,8 @@ class AccessVerdict:
     """Permits that an asking rule outranked. Recorded, never on the wire."""
     internal: str = ""
     """Why, for the record only."""
+    places: int = field(default=0, compare=False)
+    """Of a tree: how many places beneath it were judged."""
     beneath: tuple[str, ...] = ()
     """Of a tree: canonical URIs of the places beneath it that settled the effect."""
 

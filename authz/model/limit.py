@@ -95,6 +95,13 @@ class Reservation:
     expires_at_ms: int
     """When the decision ends."""
 
+    def length_ms(self, now_ms: int) -> int:
+        """For how long it counts from `now_ms`, when it is recorded; not over 0 when it ended before.
+
+        A length, and not a time: the counter may be judged by a time that is ahead of this clock.
+        """
+        return self.window_ms or self.expires_at_ms - now_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:

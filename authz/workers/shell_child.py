@@ -14,7 +14,3 @@ def main() -> None:
         found = analyse_shell(line.text, line.base, confined=line.confined)
         sys.stdout.buffer.write(encode_accesses(() if isinstance(found, NotCanonical) else found))
         sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -7,13 +7,11 @@ overloaded no line comes near it. A line that does is `Opaque`, and its process 
 import asyncio
 import contextlib
 import logging
-import sys
 from typing import Final
 
-from authz.core.canonical import opaque
-from authz.core.canonical.shell import ShellAccess
+from authz.core.canonical.shell import ShellAccess, unread_line
 from authz.core.lines import Line
-from authz.model.resource import Verb
+from authz.processes import command, environment
 from authz.workers.shell_wire import decode_accesses, encode_line
 
 DEADLINE_SECONDS: Final = 0.1
@@ -45,7 +43,7 @@ class ShellReader:
             async with asyncio.timeout(self._deadline):
                 process = await self._idle.get()
         except TimeoutError:
-            return _not_read(line, "shell.busy")
+            return _not_read(line, "busy")
         try:
             async with asyncio.timeout(self._deadline):
                 answer = await _ask(process, line)
@@ -53,12 +51,12 @@ class ShellReader:
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as fault:
             logger.warning("a shell line was not read", extra={"fault": type(fault).__name__})
             self._replace(process)
-            return _not_read(line, "shell.deadline" if isinstance(fault, TimeoutError) else "shell.failed")
+            return _not_read(line, "deadline" if isinstance(fault, TimeoutError) else "failed")
         except BaseException:
             self._replace(process)  # whoever asked has gone away, and the answer would be the next one's
             raise
         self._idle.put_nowait(process)
-        return found or _not_read(line, "shell.failed")
+        return found or _not_read(line, "failed")
 
     async def close(self) -> None:
         """End every process."""
@@ -81,12 +79,12 @@ class ShellReader:
 
     async def _start_one(self) -> None:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "authz.workers.shell_child"),
+            *command("authz.workers.shell_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             limit=MAX_ANSWER_BYTES,
-            env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
+            env=environment(),
             # Away from the terminal, whose interrupt is for the service.
             start_new_session=True,
         )
@@ -112,4 +110,5 @@ async def _ask(process: asyncio.subprocess.Process, line: Line) -> bytes:
 
 
 def _not_read(line: Line, reason: str) -> tuple[ShellAccess, ...]:
-    return (ShellAccess(verb=Verb.EXECUTE, resource=opaque("shell", line.text, reason), changes=True),)
+    """What forbids a program or a place that the line mentions holds all the same."""
+    return unread_line(line.text, line.base, reason)

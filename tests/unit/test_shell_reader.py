@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
-from authz.core.canonical.shell import analyse_shell
+from authz.core.canonical.shell import analyse_shell, unread_line
 from authz.core.canonical.shell.syntax import MAX_LINE_BYTES
-from authz.core.lines import LONG_LINE_CHARACTERS, Line
+from authz.core.decide import decide
+from authz.core.lines import LONG_LINE_CHARACTERS, Line, long_lines
 from authz.model.resource import Base, Volume
 from authz.workers import shell_reader
 from authz.workers.shell_reader import ShellReader
 from authz.workers.shell_wire import decode_accesses, encode_accesses
+from tests.support.world import call, facts, tool, tool_file, world
 from tests.unit.core.canonical.test_shell import ASKED, UNDERSTOOD
 
 BASE = Base(cwd="/w", root="/w", home="/home/agent")
@@ -58,8 +61,10 @@ async def test_what_the_deadline_cuts_off_is_opaque_and_the_next_line_is_read() 
     reader = ShellReader(deadline_seconds=0, processes=1)
     await reader.start()
     try:
-        [access] = await reader.read(line("ls"))
-        assert access.resource.entity.attributes["reason"] in ("shell.deadline", "shell.busy")
+        found = await reader.read(line("ls && cat /etc/shadow"))
+        assert found[0].resource.entity.attributes["reason"] in ("shell.deadline", "shell.busy")
+        # What a rule forbids, it forbids all the same.
+        assert {"program:ls", "program:cat", "file:///etc/shadow"} <= {one.resource.uri for one in found}
         patient = reader
         patient._deadline = 20
         assert await patient.read(line("ls")) == analyse_shell("ls", BASE)
@@ -97,3 +102,23 @@ def test_a_malformed_answer_is_none(answer: bytes) -> None:
 
 def test_what_is_read_elsewhere_is_long_and_no_longer_than_what_is_read_at_all() -> None:
     assert LONG_LINE_CHARACTERS < MAX_LINE_BYTES
+
+
+def test_every_long_line_of_a_list_is_read_elsewhere() -> None:
+    tools = tool_file(
+        "sh",
+        tool(
+            "all",
+            [{"verb": "execute", "kind": "shell", "at": "/lines"}],
+            {"lines": {"type": "array", "items": {"type": "string"}}},
+        ),
+    )
+    ruleset = world(tools=tools)
+    long = "echo " + "x" * LONG_LINE_CHARACTERS
+    made = call("sh/all", lines=["ls", long, long + "y"])
+    descriptor = ruleset.tools[("sh", "all")].descriptor
+    found = list(long_lines(made, descriptor, ruleset.profiles["runtime"]))
+    assert [one.text for one in found] == [long, long + "y"]
+    read = {one: unread_line(one.text, one.base, "deadline") for one in found}
+    decided = decide(made, replace(facts(ruleset), lines=read)).decision
+    assert sum(access.resource.kind == "opaque" for access in decided.accesses) == 2

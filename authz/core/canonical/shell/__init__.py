@@ -15,7 +15,7 @@ from authz.core.canonical.shell.programs import PROGRAMS
 from authz.core.canonical.shell.walk import Walk
 from authz.model.resource import Base, NotCanonical, Verb
 
-__all__ = ["ShellAccess", "analyse_shell"]
+__all__ = ["ShellAccess", "analyse_shell", "unread_line"]
 
 MAX_MENTIONED: Final = 64
 _TOKEN: Final = re.compile(r"[^\s;&|<>(){}`'\"$=,]+")
@@ -53,6 +53,11 @@ _MAX_REMEMBERED: Final = 512
 _remembered = lru_cache(maxsize=1024)(_read)
 
 
+def unread_line(text: str, base: Base, reason: str) -> tuple[ShellAccess, ...]:
+    """A line that nobody has read: opaque, with the programs and the places that it mentions."""
+    return tuple(_opaque(text, base, Effects(base, text), reason).collected())
+
+
 def _opaque(text: str, base: Base, effects: Effects, reason: str) -> Effects:
     """The line as a whole is not understood: what is known so far, and whatever it mentions."""
     if reason == "too_many":
@@ -60,7 +65,7 @@ def _opaque(text: str, base: Base, effects: Effects, reason: str) -> Effects:
     effects.opaque(f"shell.{reason}")
     mentioned = list(dict.fromkeys(_TOKEN.findall(text[:_MAX_SCANNED])))
     for token in mentioned:
-        name = token.rpartition("/")[2]
+        name = token.replace("\\", "").rpartition("/")[2]
         if name in PROGRAMS:
             effects.program(name, known=False, changes=True)
     for token in [one for one in mentioned if _PATH_LIKE.match(one)][:MAX_MENTIONED]:

@@ -16,7 +16,7 @@ from authz.api.metrics import Metrics
 from authz.bundle.load import load_bundle
 from authz.bundle.reload import FolderLoader
 from authz.bundle.self_protection import Protected
-from authz.bundle.watch import FolderWatch, Signature, scan
+from authz.bundle.watch import FolderWatch, Signature, scan, warn_of_slow_scan
 from authz.config import CONFIG_FILE, Config
 from authz.core.bundle_record import bundle_event
 from authz.core.canonical import canonicalize
@@ -173,6 +173,7 @@ def create_application(
                 clock=clock,
                 redactor=Redactor(keys.derive("redaction")),
                 ttl_ms=config.decision_ttl_seconds * 1000,
+                lines=lines,
             ),
             ledger=ledger,
             bundles=bundles,
@@ -191,7 +192,7 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
     Without `dev`, the dev keys that earlier runs left are revoked before anything is answered.
     """
     # Before anything is read, so that what changes meanwhile is seen to have changed.
-    seen = {tenant: scan(folder) for tenant, folder in config.bundles.items()}
+    seen = {tenant: _first_scan(config, tenant) for tenant in config.bundles}
     protected = protected_places(config)
     bundles = BundlesInForce(
         load_rulesets(config, protected),
@@ -221,6 +222,13 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
     finally:
         await lines.close()
         await ledger.close()
+
+
+def _first_scan(config: Config, tenant: str) -> Signature:
+    began_s = time.monotonic()
+    seen = scan(config.bundles[tenant])
+    warn_of_slow_scan(tenant, time.monotonic() - began_s, config.bundle_max_staleness_seconds)
+    return seen
 
 
 @asynccontextmanager

@@ -52,7 +52,8 @@ class Config(BaseModel):
     bundle_max_staleness_seconds: Annotated[float, Field(ge=5, le=86400, allow_inf_nan=False)] | None = None
     """How long decisions may go by a bundle that its files were not seen to be; off by default.
 
-    The files are looked at about once a second. When for this long they were different from what is in
+    The files are looked at about once a second, of a large folder less often: four times within the bound
+    at least. The service says so at its start where that is more than it can do. When for this long they were different from what is in
     force, could not be read, or were not looked at, nothing is decided (503 `bundle.stale`) and `/readyz`
     is not ready, until a good bundle loads.
     """

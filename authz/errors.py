@@ -129,9 +129,22 @@ class ConfigError(AuthzError):
 
 
 class StoreUnavailable(AuthzError):
-    """The durable store did not take the record. The answer that depended on it is withheld."""
+    """The durable store did not take the record. The answer that depended on it is withheld.
+
+    `internal` says where and by which error code, for logs and operators: strangers are told `message` only.
+    """
 
     code = "store.unavailable"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, pointer: str | None = None, internal: str = ""
+    ) -> None:
+        super().__init__(message, code=code, pointer=pointer)
+        self.internal = internal
+
+    def again(self) -> "StoreUnavailable":
+        """The same for another who waits: an exception that is raised twice would mix their traces."""
+        return StoreUnavailable(self.message, code=self.code, internal=self.internal)
 
 
 class LogCorrupt(AuthzError):

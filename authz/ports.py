@@ -33,15 +33,11 @@ class Bundles(Protocol):
     """The bundle in force for each tenant. Each answer is one immutable value: read it once a request."""
 
     def in_force(self, tenant: str) -> Ruleset | None:
-        """The bundle in force, however old: for who a caller is. `None` for an unknown tenant."""
+        """The bundle in force, however old; `None` for an unknown tenant. To decide by it, `check_fresh`."""
         ...
 
     def check_fresh(self, tenant: str) -> None:
         """Raise `BundleStale` when the bound on staleness is exceeded: nothing may be decided then."""
-        ...
-
-    def current(self, tenant: str) -> Ruleset:
-        """The bundle to decide by. Raises `BundleStale`, and `NotFound` for an unknown tenant."""
         ...
 
 
@@ -88,7 +84,7 @@ class LineReader(Protocol):
 class Observer(Protocol):
     """Is told of every decision once it is durable: metrics."""
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, tenant: str, decision: Decision) -> None:
         """A decision was made and recorded."""
         ...
 
@@ -141,7 +137,8 @@ class Ledger(Protocol):
         """Write one unit durably and return where its record stands in the log.
 
         Returns only after the data is on disk. Units that arrive together share one transaction.
-        Raises `StoreUnavailable` when the store cannot take it; then nothing was written.
+        Raises `StoreUnavailable` when it is not known to be on disk: usually nothing of it is, but an answer
+        may also have been lost or late (`store.timeout`). So nothing may be told, and a repeat is safe.
         """
         ...
 

@@ -19,9 +19,11 @@ class Authenticator:
         self._dev = dev
 
     async def admit(self, headers: Iterable[tuple[bytes, bytes]]) -> Admitted:
-        """The caller, if its credential is live, and the ruleset that all of its request goes by.
+        """The caller, if its credential is live, and the ruleset in force.
 
-        What the caller may do here, `check_role` tells.
+        Who awaits anything that a client can draw out, such as a body, asks again afterwards: what a request
+        is answered by is what was true when all of it was there. What the caller may do here, `check_role`
+        tells.
 
         Raises `Unauthenticated` for a missing, malformed, unknown or revoked key, all alike.
         """
@@ -33,7 +35,7 @@ class Authenticator:
         if scheme.lower() != b"bearer" or key is None:
             raise Unauthenticated("send `Authorization: Bearer` with an API key")
         credential = await self._credentials.find_credential(digest_api_key(key))
-        # Read here, after everything that waits, and nowhere else in the request.
+        # Read here, after everything that waits, so that caller and ruleset are of one moment.
         ruleset = self._bundles.in_force(credential.tenant) if credential is not None else None
         if credential is None or ruleset is None or (credential.dev and not self._dev):
             raise Unauthenticated("the API key is unknown or revoked")

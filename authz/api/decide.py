@@ -51,7 +51,7 @@ class DecideApi:
         await self._handle(scope, receive, send, self._decide_one)
 
     async def batch(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Several calls, decided in order."""
+        """Several calls, decided in order, all by what is in force once the body is there."""
         await self._handle(scope, receive, send, self._decide_many)
 
     async def _decide_one(self, body: Any, admitted: Admitted) -> bytes:
@@ -99,6 +99,12 @@ class DecideApi:
             check_role(admitted, "decide")
             check_media_type(scope["headers"])
             body = loads(await read_body(receive, self._max_body_bytes))
+            # A body may take a minute. The first look kept strangers from sending one; what is decided
+            # rests on the second: a key that was revoked meanwhile is refused, and the rules are those
+            # in force now.
+            admitted = await self._authenticator.admit(scope["headers"])
+            caller = admitted.caller
+            check_role(admitted, "decide")
             payload = await answer(body, admitted)
         except AuthzError as error:
             status, payload = dump_problem(await self._refuse(error, caller))

@@ -1,9 +1,10 @@
 """Prometheus metrics. Labels come from closed sets, so that no caller can grow them."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 
 from authz.core.ruleset import Ruleset
 from authz.model.decision import Decision, Stage
@@ -24,16 +25,19 @@ class Metrics:
         self._decisions = Counter(
             "authz_decisions",
             "Decisions made and recorded.",
-            ["effect", "stage", "code"],
+            ["tenant", "effect", "stage", "code"],
             registry=self.registry,
         )
         self._repeats = Counter(
-            "authz_decisions_repeated", "Unchanged repeats of allowed calls.", registry=self.registry
+            "authz_decisions_repeated",
+            "Unchanged repeats of allowed calls.",
+            ["tenant"],
+            registry=self.registry,
         )
         self._limits = Counter(
             "authz_limits",
             "Reservations under the bundle's limits, checks of dry runs, and calls that a limit refused.",
-            ["limit", "outcome"],
+            ["tenant", "limit", "outcome"],
             registry=self.registry,
         )
         self._refusals = Counter(
@@ -60,16 +64,17 @@ class Metrics:
             status = bundles.status(tenant)
             self.bundle_in_force(tenant, status.ruleset, status.since_ms)
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, tenant: str, decision: Decision) -> None:
         """Count a decision."""
-        self._count_decision(decision.effect, decision.stage, decision.code).inc()
+        self._count_decision(tenant, decision.effect, decision.stage, decision.code).inc()
         if decision.repeated:
-            self._repeats.inc()
+            self._repeats.labels(tenant).inc()
         for taken in decision.reservations:
-            self._limits.labels(taken.limit, "checked" if decision.lease is None else "reserved").inc()
+            outcome = "checked" if decision.lease is None else "reserved"
+            self._limits.labels(tenant, taken.limit, outcome).inc()
         if decision.stage is Stage.RESERVATION:
             for limit in decision.matched:
-                self._limits.labels(limit.rule, "reached").inc()
+                self._limits.labels(tenant, limit.rule, "reached").inc()
 
     def refused(self, code: str) -> None:
         """Count a refusal before a decision."""
@@ -122,11 +127,26 @@ class Metrics:
         self._reloads.labels(tenant, trigger, outcome).inc()
         self._reload_seconds.labels(tenant).observe(seconds)
 
-    def render(self) -> bytes:
-        """The text exposition format."""
-        for tenant in self._bundles.tenants:
-            state = self._bundles.state(tenant)
-            for one in BundleState:
-                self._state.labels(tenant, one.value).set(one is state)
-            self._unconfirmed.labels(tenant).set(self._bundles.unconfirmed_seconds(tenant))
-        return generate_latest(self.registry)
+    def render(self, tenant: str) -> bytes:
+        """The text exposition format, of one tenant and of what belongs to none: the process's requests."""
+        state = self._bundles.state(tenant)
+        for one in BundleState:
+            self._state.labels(tenant, one.value).set(one is state)
+        self._unconfirmed.labels(tenant).set(self._bundles.unconfirmed_seconds(tenant))
+        return generate_latest(_OfTenant(self.registry, tenant))
+
+
+class _OfTenant(CollectorRegistry):
+    """A registry without what carries another tenant's label: how it fares is none of this one's business."""
+
+    def __init__(self, registry: CollectorRegistry, tenant: str) -> None:
+        super().__init__()
+        self._all = registry
+        self._tenant = tenant
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._all.collect():
+            own = [one for one in metric.samples if one.labels.get("tenant", self._tenant) == self._tenant]
+            if own or not metric.samples:
+                metric.samples = own
+                yield metric

@@ -1,15 +1,18 @@
 """`/policies`: which bundle decides, what is wrong with the files where they are not it, and reloading."""
 
+from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from authz.api.problems import problem_responses
-from authz.api.request import caller_with, refuse_unknown_parameters
+from authz.api.request import caller_with, refuse_body, refuse_unknown_parameters
 from authz.api.wire import dump
 from authz.core.cedar_context import rfc3339
-from authz.errors import BundleProblem, StoreUnavailable
+from authz.core.policy import Policy
+from authz.core.ruleset import Ruleset
+from authz.errors import BundleProblem, MalformedInput, StoreUnavailable
 from authz.model.caller import Caller
 from authz.service.bundles import Attempt, BundlesInForce, ReloadOutcome, Trigger, TriggerKind
 
@@ -17,6 +20,8 @@ router = APIRouter(tags=["policies"])
 
 MAX_PROBLEMS: Final = 1000
 """How many problems an answer lists; how many there are it says in any case."""
+MAX_RULES: Final = 1000
+"""How many rules an answer lists, so that none holds up others."""
 
 
 class RuleStatus(BaseModel):
@@ -76,7 +81,8 @@ class PoliciesOut(BaseModel):
     last_attempt: AttemptOut | None = Field(description="Null while nothing was loaded since the start.")
     rule_count: int
     tool_count: int
-    rules: list[RuleStatus]
+    rules: list[RuleStatus] = Field(description="In the order of the files, at most `limit` of them.")
+    next: str | None = Field(description="Send as `after` for the rules that follow; null at the end.")
     tools: list[str]
 
 
@@ -85,16 +91,21 @@ class PoliciesOut(BaseModel):
     response_model=PoliciesOut,
     summary="The bundle in force, and what is wrong with its files",
     description="Role `policy` or `audit`. Answered also while decisions are refused as stale.",
-    responses=problem_responses(401, 403, 503),
+    responses=problem_responses(400, 401, 403, 503),
 )
 async def status(
-    request: Request, caller: Annotated[Caller, Depends(caller_with("policy", "audit"))]
+    request: Request,
+    caller: Annotated[Caller, Depends(caller_with("policy", "audit"))],
+    after: Annotated[str, Query(max_length=256, description="The name of a rule: list those after it.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_RULES)] = MAX_RULES,
 ) -> Response:
     """Show the bundle."""
+    refuse_unknown_parameters(request)
     bundles: BundlesInForce = request.app.state.services.bundles
     known = bundles.status(caller.tenant)
     ruleset = known.ruleset
     attempt = known.last_attempt
+    rules, following = _page(ruleset, after, limit)
     body = {
         "version": ruleset.version,
         "since": rfc3339(known.since_ms),
@@ -113,8 +124,9 @@ async def status(
                 "line": policy.match.line,
                 "reason": policy.match.reason,
             }
-            for policy in ruleset.engine.policies.values()
+            for policy in rules
         ],
+        "next": following,
         "tools": sorted(f"{server}/{name}" for server, name in ruleset.tools),
     }
     return Response(dump(body), media_type="application/json")
@@ -128,19 +140,37 @@ async def status(
         "Role `policy`. Reads the files after the request arrived, and answers when the attempt has ended: "
         "also a refused bundle is an outcome, and leaves the one in force. Requests that wait for the same "
         "attempt get the same answer. `loaded` leaves the record `bundle.loaded` before anything is decided "
-        "by it, and `rejected` leaves `bundle.rejected`; both name the key of the first who asked."
+        "by it, and `rejected` leaves `bundle.rejected`; both name the key of the first who asked. The same "
+        "rejection is recorded once a key. There is no body."
     ),
-    responses=problem_responses(400, 401, 403, 503),
+    responses=problem_responses(400, 401, 403, 408, 413, 503),
 )
 async def reload(request: Request, caller: Annotated[Caller, Depends(caller_with("policy"))]) -> Response:
     """Reload."""
     refuse_unknown_parameters(request)
+    refuse_body(request)
     attempt = await request.app.state.services.reloads.reload(
         caller.tenant, Trigger(kind=TriggerKind.API, key_id=caller.key_id)
     )
     if attempt.outcome is ReloadOutcome.NOT_RECORDED:
         raise StoreUnavailable("the new bundle could not be recorded, so the old one decides; try again")
     return Response(dump(_attempt_out(attempt)), media_type="application/json")
+
+
+def _page(ruleset: Ruleset, after: str, limit: int) -> tuple[list[Policy], str | None]:
+    """(some of the rules, the name of the last if others follow)."""
+    policies = ruleset.engine.policies
+    begin = 0
+    if after:
+        if after not in policies:
+            raise MalformedInput(
+                "`after` names no rule of the bundle in force; begin again without it",
+                code="input.invalid",
+                pointer="/after",
+            )
+        begin = next(number for number, name in enumerate(policies, 1) if name == after)
+    page = list(islice(policies.values(), begin, begin + limit))
+    return page, page[-1].id if begin + len(page) < len(policies) else None
 
 
 def _attempt_out(attempt: Attempt) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What runs without authentication or for machines: health, readiness, keys; and metrics for auditors."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from authz.api.problems import problem_responses
 from authz.api.request import caller_with
 from authz.api.wire import dump
+from authz.model.caller import Caller
 from authz.service.bundles import BundleState
 
 router = APIRouter(tags=["service"])
@@ -76,16 +77,19 @@ async def jwks(request: Request) -> Response:
 @router.get(
     "/metrics",
     summary="Prometheus metrics",
-    description="Role `audit` or `policy`.",
-    dependencies=[Depends(caller_with("audit", "policy"))],
+    description=(
+        "Role `audit` or `policy`. What is counted by tenant is told of the caller's own; requests and "
+        "refusals are those of the whole process."
+    ),
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {}}, "description": "The text exposition format."},
         **problem_responses(401, 403, 503),
     },
 )
-async def metrics(request: Request) -> Response:
+async def metrics(
+    request: Request, caller: Annotated[Caller, Depends(caller_with("audit", "policy"))]
+) -> Response:
     """Metrics."""
-    return Response(
-        request.app.state.services.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8"
-    )
+    text = request.app.state.services.metrics.render(caller.tenant)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -14,27 +14,42 @@ from authz.service.bundles import Admitted
 
 
 def caller_with(*roles: str) -> Callable[[Request], Awaitable[Caller]]:
-    """A dependency: the authenticated caller, which has one of `roles`.
+    """A dependency: the authenticated caller, which has one of `roles`, once its whole request is there.
 
     FastAPI resolves dependencies before it validates a route's own parameters, so a stranger is told
     nothing of them. The caller is left on the request, so that whatever refuses it can be recorded.
     """
 
     async def caller_of(request: Request) -> Caller:
-        admitted: Admitted = await request.app.state.services.authenticator.admit(request.scope["headers"])
-        request.state.caller = admitted.caller
-        # What the whole request goes by: a reload meanwhile is for the next one.
-        request.state.ruleset = admitted.ruleset
-        check_role(admitted, *roles)
-        return admitted.caller
+        caller = await _admit(request, roles)
+        if request.method == "POST":
+            request.state.body = await read_body(request.receive, request.app.state.services.max_body_bytes)
+            # A body can take long to come: what counts is who the caller is, and what is in force, after it.
+            caller = await _admit(request, roles)
+        return caller
 
     return caller_of
 
 
+async def _admit(request: Request, roles: tuple[str, ...]) -> Caller:
+    admitted: Admitted = await request.app.state.services.authenticator.admit(request.scope["headers"])
+    request.state.caller = admitted.caller
+    # What the request goes by from here on: a reload meanwhile is for the next one.
+    request.state.ruleset = admitted.ruleset
+    check_role(admitted, *roles)
+    return admitted.caller
+
+
 async def body_of(request: Request) -> Any:
-    """The body by the one JSON parser. Raises `MalformedInput`."""
+    """The body, which `caller_with` has read, by the one JSON parser. Raises `MalformedInput`."""
     check_media_type(request.scope["headers"])
-    return loads(await read_body(request.receive, request.app.state.services.max_body_bytes))
+    return loads(request.state.body)
+
+
+def refuse_body(request: Request) -> None:
+    """For routes that take none: what nobody reads was not meant for this route. Raises `MalformedInput`."""
+    if request.state.body:
+        raise MalformedInput("this route takes no body; send none", code="input.invalid")
 
 
 def refuse_unknown_parameters(request: Request) -> None:

@@ -11,7 +11,6 @@ Fault = tuple[tuple[str | int, ...], str, str]
 """Where in `expect`, what is wrong, and what to write."""
 
 _SETS: Final = frozenset({"rules", "overruled", "hidden_by"})
-_NULLABLE: Final = frozenset({"authority", "side_effect", "arguments"})
 _OWN_SCHEMES: Final = ("opaque:", "sql:", "repo:", "program:")
 """Canonical URIs of kinds that have no literal form to check against."""
 
@@ -38,9 +37,6 @@ def _access(access: Mapping[str, Any]) -> AccessExpectation:
 
 
 def _faults(expect: Mapping[str, Any]) -> Iterator[Fault]:
-    for name, value in expect.items():
-        if value is None and name not in _NULLABLE:
-            yield (name,), f"`{name}` must not be null", "leave it out to expect nothing of it"
     if "refused" in expect:
         if len(expect) > 1:
             yield (), "`refused` stands alone: no decision is made, so nothing else can be expected", ""

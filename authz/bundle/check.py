@@ -29,6 +29,7 @@ from authz.core.lint import (
     tool_schema,
 )
 from authz.core.lint.allow import (
+    COVERS_SEVERAL,
     NO_REASON,
     UNKNOWN_CODE,
     UNUSED,
@@ -65,6 +66,7 @@ CODES: Final[Mapping[str, str]] = {
     UNUSED: "an accepted finding that is not found",
     NO_REASON: "an accepted finding without a reason",
     UNKNOWN_CODE: "an accepted code that does not exist",
+    COVERS_SEVERAL: "one acceptance for several findings of a rule",
 }
 """Every code of lint and what it means. The codes of errors are those of the load path."""
 DEFAULT_TURNS: Final = 30

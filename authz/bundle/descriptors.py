@@ -1,6 +1,6 @@
 """`tools/*.yaml` as the core reads them: reviewed descriptors, compiled and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from authz.bundle.format import AccessSection, FieldReturnSection, ReturnSection, ToolFile, ToolSection
@@ -12,10 +12,11 @@ from authz.core.cedar_schema import actions_of
 from authz.core.cedar_values import UnencodableSchema, argument_encoder
 from authz.core.entities import tool_document
 from authz.core.fingerprint import digest
-from authz.core.json_schema import SchemaUnusable, resolve_reference
+from authz.core.json_schema import SchemaUnusable, resolve_reference, steps_of
 from authz.core.pointer import WILDCARD, Tokens, parse_pointer
 from authz.core.provenance import RoleTable
 from authz.core.ruleset import Tool
+from authz.core.schema_keywords import unknown_keywords
 from authz.core.schema_places import Undeclared, check_declared
 from authz.core.tools import READING
 from authz.errors import BundleProblem
@@ -159,6 +160,9 @@ def _tool(
             document.problem((*at, "input_schema"), f"`{section.name}`: {error}", code="tool.schema-unusable")
         )
         return None
+    if section.reviewed:
+        # A draft keeps its server's schema as it is: lint tells its reviewer, whose word is still to come.
+        problems += _unknown_keywords(document, (*at, "input_schema"), section)
     roles = _roles(document, at, section, problems)
     accesses = tuple(
         access
@@ -201,6 +205,13 @@ def _tool(
     )
 
 
+def _unknown_keywords(document: YamlDocument, at: Path, section: ToolSection) -> Iterator[BundleProblem]:
+    """A misspelt keyword would be a constraint that silently is not there."""
+    for found in unknown_keywords(section.input_schema):
+        place = (*at, *steps_of(section.input_schema, found.pointer))
+        yield document.problem(place, f"`{section.name}`: {found.says}", found.hint, "tool.unknown-keyword")
+
+
 def _roles(
     document: YamlDocument, at: Path, section: ToolSection, problems: list[BundleProblem]
 ) -> Mapping[Tokens, Role]:
@@ -241,8 +252,8 @@ def _access(
     if (entry.kind == "sql") != (entry.dialect is not None and entry.database is not None):
         wrong("`database` and `dialect` belong to an access of kind `sql`, and it needs both")
         return None
-    if entry.kind != "repo" and entry.ref_at is not None:
-        wrong("`ref_at` belongs to an access of kind `repo`")
+    if entry.ref_at is not None and (entry.kind != "repo" or "*" in parse_pointer(entry.ref_at)):
+        wrong("`ref_at` belongs to an access of kind `repo`, and names one argument, without `*`")
         return None
     for key, text in (("at", entry.at), ("tree_if", entry.tree_if), ("ref_at", entry.ref_at)):
         if text is not None:

@@ -1,7 +1,7 @@
 """A draft as YAML for people: stable order, comments where something was guessed, nothing that hides.
 
 What a server wrote can hold anything. It goes through the YAML emitter, with escapes for what cannot be
-seen; comments are ASCII on one line. `rendered` reads its own text back and refuses a difference.
+seen; comments are ASCII on one line. `read_back` reads the text as the loader will and refuses a difference.
 """
 
 import io
@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from authz.bundle.drafts import UNREVIEWED_KIND, Draft, NoDraft
-from authz.bundle.yaml_source import load_yaml
+from authz.bundle.yaml_source import YamlDocument, load_yaml
 from authz.core.policy_text import invisible_characters
 from authz.errors import BundleError
 
@@ -62,11 +62,9 @@ def server_text(
 
 
 def rendered(draft: Draft, alias: str, *, indent: int) -> str:
-    """One item of `tools:`, with a line end behind it. Raises `NoDraft` when it would not read back."""
+    """One item of `tools:`, with a line end behind it. Whether it says what it should, `read_back` tells."""
     text = textwrap.indent("\n".join(_lines(draft, alias)), "  ")
-    text = "- " + text[2:] + "\n"
-    _check_reads_back(text, draft)
-    return textwrap.indent(text, " " * indent)
+    return textwrap.indent("- " + text[2:] + "\n", " " * indent)
 
 
 def _lines(draft: Draft, alias: str) -> list[str]:
@@ -79,6 +77,7 @@ def _lines(draft: Draft, alias: str) -> list[str]:
     if draft.annotations:
         lines.append(f"# the server's hints, not believed: {_comment(json.dumps(draft.annotations))}")
     lines += ["input_schema:", *textwrap.indent(_dump(draft.schema), "  ").splitlines()]
+    lines += [f"# to correct: {_comment(correction)}" for correction in draft.corrections]
     lines += [f"# to close: {_comment(closing)}" for closing in draft.closings]
     if draft.roles:
         lines.append(f"roles:  {GUESSED}")
@@ -127,11 +126,15 @@ def _comment(text: str) -> str:
     return escaped if len(escaped) <= MAX_COMMENT else escaped[: MAX_COMMENT - 1] + "..."
 
 
-def _check_reads_back(text: str, draft: Draft) -> None:
+def read_back(text: str, draft: Draft) -> YamlDocument:
+    """A file of `tools:` with this one item, as the loader reads it. Raises `NoDraft` where that is not what
+    the draft says.
+    """
     try:
-        found = load_yaml("draft", text.encode()).value
+        document = load_yaml("draft", ("tools:\n" + text).encode())
     except BundleError as error:
         raise NoDraft(f"it cannot be written as YAML: {error.problems[0].message}") from None
+    found = document.value["tools"]
     tool = found[0] if isinstance(found, list) and len(found) == 1 else {}
     wanted = {
         "name": draft.name,
@@ -143,3 +146,4 @@ def _check_reads_back(text: str, draft: Draft) -> None:
     for key, value in wanted.items():
         if tool.get(key, {}) != value:
             raise NoDraft(f"its `{key}` cannot be written as YAML that reads back the same")
+    return document

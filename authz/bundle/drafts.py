@@ -14,6 +14,7 @@ from typing import Any, Final
 from authz.core.fingerprint import advertised_digest
 from authz.core.json_schema import resolve_reference, subschemas, without_null
 from authz.core.pointer import WILDCARD, Tokens, format_pointer
+from authz.core.schema_keywords import unknown_keywords
 from authz.core.schema_places import Undeclared, check_declared
 from authz.errors import AuthzError
 
@@ -22,6 +23,8 @@ UNREVIEWED_KIND: Final = "unreviewed"
 MAX_GUESSED_ACCESSES: Final = 12
 MAX_GUESS_DEPTH: Final = 4
 MAX_SUGGESTIONS: Final = 12
+MAX_ARGUMENTS: Final = 1000
+"""Of one tool, those inside others included; more are more than anybody would review."""
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -58,6 +61,8 @@ class Draft:
     accesses: tuple[GuessedAccess, ...]
     closings: tuple[str, ...]
     """What a reviewer will want to close in the schema, in words."""
+    corrections: tuple[str, ...]
+    """What a reviewer has to correct in the schema: keywords that are none, which constrain nothing."""
 
 
 def draft_of(entry: Mapping[str, Any]) -> Draft:
@@ -85,6 +90,7 @@ def draft_of(entry: Mapping[str, Any]) -> Draft:
         roles=tuple(_roles(schema, guesses)),
         accesses=tuple(_accesses(schema, words, guesses)),
         closings=tuple(_closings(schema)),
+        corrections=tuple(f"{found.says}; {found.hint}" for found in unknown_keywords(schema)),
     )
 
 
@@ -180,7 +186,13 @@ class _Guess:
 def _strings(schema: Mapping[str, Any]) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
     """Every string argument that a pointer can name, and the items of every array of strings."""
 
+    count = 0
+
     def walk(node: Any, tokens: Tokens) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
+        nonlocal count
+        count += 1
+        if count > MAX_ARGUMENTS:
+            raise NoDraft(f"it takes over {MAX_ARGUMENTS} arguments, those inside others included")
         resolved = resolve_reference(schema, node) if isinstance(node, Mapping) else None
         only = without_null(schema, resolved)[0] if resolved is not None else None
         if only is None or len(tokens) > MAX_GUESS_DEPTH:

@@ -1,9 +1,10 @@
 """The files of a bundle as their authors write them. Unknown keys are errors, never dropped."""
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from authz.core.requests import Id
 
@@ -20,10 +21,29 @@ RoleName = Literal["target", "destination", "payload", "command", "credential", 
 TrustName = Literal["trusted", "untrusted"]
 
 
-class Strict(BaseModel):
-    """A mapping that takes only the keys it declares."""
+NO_VALUE: Final = "no_value"
+"""The type of error of a key that is written without a value."""
 
+
+class Strict(BaseModel):
+    """A mapping that takes only the keys it declares, and of those that are written a value.
+
+    `tree_if:` with nothing behind it is YAML's null. It is an error and never the key left out: whoever wrote
+    the key meant it to hold something.
+    """
+
+    NULLS: ClassVar[frozenset[str]] = frozenset()
+    """The keys for which null is a value of its own."""
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _has_a_value(cls, value: Any, info: ValidationInfo) -> Any:
+        name = info.field_name or ""
+        if value is None and name not in cls.NULLS:
+            todo = "give it one" if cls.model_fields[name].is_required() else "delete the key or give it one"
+            raise PydanticCustomError(NO_VALUE, "has no value: {todo}", {"todo": todo})
+        return value
 
 
 class ServerSection(Strict):

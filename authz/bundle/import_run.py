@@ -1,6 +1,6 @@
 """One import from the files to the files: read, compare, check the result, write it whole or not at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -32,7 +32,8 @@ class Import:
     identity: str
     command: tuple[str, ...] | None
     profiles: tuple[str, ...] = ()
-    accept: tuple[str, ...] = ()
+    accept: Mapping[str, str] = field(default_factory=dict)
+    """By tool: the advertised digest that somebody has looked at."""
     prune: bool = False
     writes: bool = True
 
@@ -107,15 +108,23 @@ class ImportedFile:
             )
         return cls(path=path, wanted=wanted, data=data, file=file)
 
-    def bring_in(self, catalogue: Catalogue) -> Outcome:
-        """Compare with what the server advertises, and write. Raises `ImportRefused`, `Unmergeable`."""
+    def bring_in(self, catalogue: Catalogue, *, check_time: Callable[[], None] = lambda: None) -> Outcome:
+        """Compare with what the server advertises, and write. Raises `ImportRefused`, `Unmergeable`.
+
+        `check_time` is called at every step before the file is written, and raises when it has been long
+        enough.
+        """
         wanted = self.wanted
         kept_file = kept_path(self.path, wanted.alias)
         kept = read_kept(kept_file)
-        plan = plan_import(wanted.alias, wanted.identity, catalogue.entries, self.file, kept)
+        plan = plan_import(
+            wanted.alias, wanted.identity, catalogue.entries, self.file, kept, check_time=check_time
+        )
         before = self._text(catalogue)
         text = merged(before, plan, accept=wanted.accept, prune=wanted.prune)
+        check_time()
         after, notes = self._checked(text)
+        check_time()
         written = wanted.writes and text.encode() != self.data
         if written and not write_atomically(self.path, text, expected=self.data):
             raise ImportRefused(f"`{self.path}` was changed meanwhile; nothing was written, run it again")
@@ -129,7 +138,7 @@ class ImportedFile:
             text=text,
             written=written,
             writes=wanted.writes,
-            accepted=wanted.accept,
+            accepted=tuple(wanted.accept),
             pruned=plan.vanished if wanted.prune else (),
             rules={
                 name: rules_naming(after.policies, wanted.alias, name) if after is not None else ()

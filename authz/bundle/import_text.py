@@ -47,6 +47,8 @@ class ToolPlaces:
     indent: int
     empty: tuple[int, int] | None
     """The `[]` of a list without items."""
+    opened_at: int
+    """Behind the `tools:`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,10 +63,11 @@ class Edit:
 def find_places(text: str) -> ToolPlaces:
     """Where the tools of a file stand; the file is known to load. Raises `Unmergeable`."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    members = _members(root)
-    listed = members.get("tools")
+    keys = {key.value: key for key, _ in root.value} if isinstance(root, yaml.MappingNode) else {}
+    listed = _members(root).get("tools")
     if not isinstance(listed, yaml.SequenceNode):
         raise Unmergeable("the file has no list `tools:` to add to")
+    opened_at = text.index(":", keys["tools"].end_mark.index) + 1
     if not listed.value:
         begin = len(text[: listed.start_mark.index].rstrip(" "))
         return ToolPlaces(
@@ -72,6 +75,7 @@ def find_places(text: str) -> ToolPlaces:
             append_at=_line_end(text, listed.end_mark.index),
             indent=2,
             empty=(begin, listed.end_mark.index),
+            opened_at=opened_at,
         )
     if listed.flow_style:
         raise Unmergeable("write `tools:` as a list with one `-` a line, so that tools can be added to it")
@@ -81,6 +85,7 @@ def find_places(text: str) -> ToolPlaces:
         append_at=items[-1].end,
         indent=items[-1].indent,
         empty=None,
+        opened_at=opened_at,
     )
 
 
@@ -148,9 +153,14 @@ def appending(text: str, places: ToolPlaces, items: Sequence[str]) -> list[Edit]
     return [*edits, Edit(places.append_at, places.append_at, lines)]
 
 
-def removing(place: ToolPlace) -> Edit:
-    """Take one item out, with the comments inside it."""
-    return Edit(place.begin, place.end, "")
+def removing_all(places: ToolPlaces, names: Sequence[str], *, is_refilled: bool) -> list[Edit]:
+    """Take items out, with the comments inside them. A list without any is written `[]`, unless it
+    `is_refilled` with others.
+    """
+    edits = [Edit(places.items[name].begin, places.items[name].end, "") for name in names]
+    if names and not is_refilled and len(names) == len(places.items):
+        edits.append(Edit(places.opened_at, places.opened_at, " []"))
+    return edits
 
 
 def replacing(place: ToolPlace, item: str) -> Edit:

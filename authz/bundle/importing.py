@@ -1,17 +1,17 @@
 """What an import would change in a file of `tools/`: new, changed, vanished and unusable tools.
 
 An import never changes what was reviewed. New tools are appended as drafts; a changed tool keeps its pinned
-digest, so that its calls are refused (`tool.changed`), until somebody accepts the change by name; a vanished
-one stays until it is pruned. Nothing here reads or writes.
+digest, so that its calls are refused (`tool.changed`), until somebody accepts it by name and digest; a
+vanished one stays until it is pruned. Nothing here reads or writes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from authz.bundle.descriptors import compile_tools
-from authz.bundle.draft_yaml import rendered
+from authz.bundle.draft_yaml import read_back, rendered
 from authz.bundle.drafts import NoDraft, draft_of
 from authz.bundle.entry_diff import Difference, differences
 from authz.bundle.format import ToolFile, ToolSection
@@ -22,11 +22,10 @@ from authz.bundle.import_text import (
     edited,
     find_places,
     pinning,
-    removing,
+    removing_all,
     replacing,
 )
 from authz.bundle.tool_names import wire_name
-from authz.bundle.yaml_source import load_yaml
 from authz.core.fingerprint import advertised_digest, canonical_json
 from authz.core.strict_json import loads
 from authz.errors import AuthzError, BundleProblem, MalformedInput
@@ -62,6 +61,8 @@ class ChangedTool:
     differences: tuple[Difference, ...]
     is_exact: bool
     """False where the entry that was reviewed is not at hand, and the descriptor stood in for it."""
+    members_changed: tuple[str, ...]
+    """Of the entry, by name: `description`, `annotations`, `outputSchema`. Empty where nobody can tell."""
     schema_changed: bool
     was_reviewed: bool
     text: str | None
@@ -101,8 +102,13 @@ def plan_import(
     entries: Sequence[Entry],
     existing: ToolFile | None,
     kept: Mapping[str, Entry],
+    *,
+    check_time: Callable[[], None] = lambda: None,
 ) -> ImportPlan:
-    """Compare. `kept` are entries as they were advertised earlier, by name: only to show what changed."""
+    """Compare. `kept` are entries as they were advertised earlier, by name: only to show what changed.
+
+    `check_time` is called before each entry, and raises when it has been long enough.
+    """
     known = {section.name: section for section in existing.tools} if existing is not None else {}
     indent = 2
     new: list[NewTool] = []
@@ -112,6 +118,7 @@ def plan_import(
     counted = Counter(_shown_name(entry) for entry in entries)
     alike = Counter(wire_name(alias, name) for name in {*counted, *known})
     for entry in entries:
+        check_time()
         name = _shown_name(entry)
         section = known.get(name)
         fault = ""
@@ -169,7 +176,7 @@ def _draft_text(entry: Entry, alias: str, identity: str, indent: int) -> str:
     text = rendered(draft, alias, indent=indent)
     head = {"alias": alias, "identity": identity, "profiles": []}
     problems: list[BundleProblem] = []
-    document = load_yaml("draft", ("tools:\n" + text).encode())
+    document = read_back(text, draft)
     try:
         file = ToolFile.model_validate({"server": head, **document.value})
     except ValueError as error:
@@ -206,14 +213,22 @@ def _changed(
             "inputSchema": section.input_schema,
         }
     )
-    compared: Entry = entry if is_exact else {key: entry.get(key) for key in before}
+    # By `differences`, since JSON's `true` is not its `1`: a `const` of one made the other is a change.
+    changed = [
+        key
+        for key in {**before, **entry}
+        if differences(
+            *({name: value for name, value in one.items() if name == key} for one in (before, entry))
+        )
+    ]
     return ChangedTool(
         name=section.name,
         pinned=section.advertised_digest or "",
         advertised=digest,
-        differences=tuple(differences(before, compared)),
+        differences=tuple(differences(before, entry)),
         is_exact=is_exact,
-        schema_changed=before.get("inputSchema") != entry.get("inputSchema"),
+        members_changed=tuple(changed) if is_exact else (),
+        schema_changed="inputSchema" in changed,
         was_reviewed=section.reviewed,
         text=text,
     )
@@ -226,22 +241,27 @@ def _digest_or_none(entry: Entry) -> str | None:
         return None
 
 
-def merged(text: str, plan: ImportPlan, *, accept: Iterable[str], prune: bool) -> str:
+def merged(text: str, plan: ImportPlan, *, accept: Mapping[str, str], prune: bool) -> str:
     """The file's text after the import; what is not accepted or pruned stays byte for byte.
 
-    Raises `Unmergeable` for a file that cannot be edited so, `ImportRefused` for a name that cannot be
-    accepted.
+    `accept` says by name which digest somebody has looked at. Raises `Unmergeable` for a file that cannot be
+    edited so, `ImportRefused` for a tool that cannot be accepted, and where the server describes it in
+    yet another way by now.
     """
     places = find_places(text)
     edits: list[Edit] = []
-    wanted = list(dict.fromkeys(accept))
     by_name = {tool.name: tool for tool in plan.changed}
-    for name in wanted:
+    for name, digest in accept.items():
         if name not in by_name:
             raise ImportRefused(f"`--accept {name}`: no tool of this name has changed")
+        if by_name[name].advertised != digest:
+            raise ImportRefused(
+                f"`--accept {name}`: the server describes it as `{by_name[name].advertised}` now; look at "
+                "what `--check` shows, and accept what you have seen"
+            )
         edits += _accepting(places, by_name[name])
     if prune:
-        edits += [removing(places.items[name]) for name in plan.vanished]
+        edits += removing_all(places, plan.vanished, is_refilled=bool(plan.new))
     shift = " " * places.indent
     items = [_indented(tool.text, shift) for tool in plan.new]
     return edited(text, [*edits, *appending(text, places, items)])

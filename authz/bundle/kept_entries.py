@@ -5,10 +5,11 @@ digest. The loader leaves files and folders alone whose names begin with a dot.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,8 @@ def write_atomically(path: Path, text: str, *, expected: bytes | None) -> bool:
     """Write a file whole or not at all; false, and nothing written, when it is no longer `expected`.
 
     `expected` are the bytes that were read before, `None` for a file that was not there. A link stays a link.
+    Of several that expect the same, in threads or processes, one writes: between the comparison and the
+    replacement none that writes through here can get. An editor can, for it knows no lock.
     """
     real = path.resolve()
     real.parent.mkdir(parents=True, exist_ok=True)
@@ -61,10 +64,26 @@ def write_atomically(path: Path, text: str, *, expected: bytes | None) -> bool:
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(mode)
-        if (real.read_bytes() if real.exists() else None) != expected:
-            return False
-        os.replace(name, real)
-        return True
+        with _only_writer(real.parent):
+            if (real.read_bytes() if real.exists() else None) != expected:
+                return False
+            os.replace(name, real)
+            return True
     finally:
         with contextlib.suppress(FileNotFoundError):
             Path(name).unlink()
+
+
+@contextlib.contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Held by one writer of a folder at a time (flock, so it ends with the process).
+
+    The folder itself is locked: a lock file would be one more file in it, and deleting that safely is as hard
+    as what it is for.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,9 +1,5 @@
 """From a folder to a `Ruleset`. Every fault is reported, with file, line and what to do."""
 
-import errno
-import hashlib
-import os
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -15,14 +11,21 @@ from pydantic import BaseModel, ValidationError
 
 from authz.bundle.cases import case_problems
 from authz.bundle.descriptors import compile_tools
-from authz.bundle.format import CredentialFile, EntityFile, LimitFile, ManifestFile, ToolFile
+from authz.bundle.format import NO_VALUE, CredentialFile, EntityFile, LimitFile, ManifestFile, ToolFile
 from authz.bundle.limits import LimitContext, compile_limits
 from authz.bundle.people import compile_entities, compile_profiles, undeclared_approvers
 from authz.bundle.self_protection import SELF_FILE, Protected, protecting_rules
+from authz.bundle.sources import (
+    LIMITS_FILE,
+    MAX_FILE_BYTES,
+    SCHEMA_FILE,
+    BundleSources,
+    read_folder,
+    read_sources,
+)
 from authz.bundle.yaml_source import YamlDocument, load_yaml
 from authz.core.cedar_schema import generate_schema
 from authz.core.entities import EntityDirectory, PersonOrGroup
-from authz.core.fingerprint import digest
 from authz.core.limits import limits_by_tool
 from authz.core.policy import (
     Policy,
@@ -39,25 +42,21 @@ from authz.model.caller import Profile
 from authz.model.limit import Limit
 from authz.model.resource import Volume
 
-MAX_FILE_BYTES: Final = 4 * 1024 * 1024
-MAX_FILES: Final = 4096
-SCHEMA_FILE: Final = "schema.cedarschema"
-LIMITS_FILE: Final = "limits.yaml"
-"""May be absent: then there are no limits."""
+__all__ = [
+    "LIMITS_FILE",
+    "MAX_FILE_BYTES",
+    "SCHEMA_FILE",
+    "BundleSources",
+    "Examined",
+    "compile_bundle",
+    "compile_tried_bundle",
+    "examine_bundle",
+    "load_bundle",
+    "read_folder",
+    "read_sources",
+]
 
 Model = TypeVar("Model", bound=BaseModel)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleSources:
-    """The bytes of a bundle's files, by path relative to its folder."""
-
-    files: Mapping[str, bytes]
-
-    @property
-    def version(self) -> str:
-        """The content digest: the same files give the same version everywhere."""
-        return digest({name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,104 +80,6 @@ class Examined:
     """Whether all tools, people and profiles could be read: what a rule names can then be looked up."""
 
 
-def read_sources(folder: Path) -> BundleSources:
-    """Read a bundle's files. Raises `BundleError` for what is missing, unknown or unreadable."""
-    files, problems = read_folder(folder)
-    if problems:
-        raise BundleError(tuple(problems))
-    # The generated schema is derived from the rest: it is for editors, and no source.
-    files.pop(SCHEMA_FILE, None)
-    return BundleSources(files=files)
-
-
-def read_folder(folder: Path) -> tuple[dict[str, bytes], list[BundleProblem]]:
-    """A bundle's files that could be read, with the generated schema, and what is wrong with the others.
-
-    Raises `BundleError` when there is no such folder.
-    """
-    problems: list[BundleProblem] = []
-    files: dict[str, bytes] = {}
-    if not folder.is_dir():
-        raise BundleError(
-            (BundleProblem("there is no such folder", file=str(folder), code="file.no-folder"),)
-        )
-    for path in sorted(_walk(folder, problems)):
-        name = path.relative_to(folder).as_posix()
-        if not _expected(name):
-            problems.append(
-                BundleProblem(
-                    "not a file of a bundle, so nothing would read it",
-                    file=name,
-                    hint="a bundle has bundle.yaml, credentials.yaml, entities.yaml, limits.yaml, "
-                    "rules/*.cedar, tools/*.yaml and tests/*.yaml",
-                    code="file.unknown",
-                )
-            )
-            continue
-        try:
-            data = _read(path)
-        except OSError as error:
-            problems.append(
-                BundleProblem(f"cannot be read: {error.strerror}", file=name, code="file.unreadable")
-            )
-            continue
-        if len(data) > MAX_FILE_BYTES:
-            problems.append(BundleProblem(f"over {MAX_FILE_BYTES} bytes", file=name, code="file.size"))
-            continue
-        files[name] = data
-    if len(files) > MAX_FILES:
-        problems.append(BundleProblem(f"over {MAX_FILES} files", file=str(folder), code="file.count"))
-    return files, problems
-
-
-def _read(path: Path) -> bytes:
-    """At most a byte over the limit. Raises `OSError`, also for a pipe or the like, which would never end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no ordinary file")
-        return file.read(MAX_FILE_BYTES + 1)
-
-
-def _walk(folder: Path, problems: list[BundleProblem]) -> Iterable[Path]:
-    """Every visible file. Links to folders are followed at the top (a mounted `rules -> ..data/rules`).
-
-    A deeper one could lead back up: it counts as a file, and is found to be none.
-    """
-    pending = [folder]
-    while pending:
-        here = pending.pop()
-        try:
-            entries = [entry for entry in os.scandir(here) if not entry.name.startswith(".")]
-        except OSError as error:
-            place = here.relative_to(folder).as_posix()
-            problems.append(
-                BundleProblem(f"cannot be listed: {error.strerror}", file=place, code="file.unreadable")
-            )
-            continue
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=here == folder):
-                pending.append(here / entry.name)
-            else:
-                yield here / entry.name
-
-
-def _expected(name: str) -> bool:
-    folder, _, file = name.rpartition("/")
-    if folder == "":
-        return file in {
-            "bundle.yaml",
-            "entities.yaml",
-            "credentials.yaml",
-            LIMITS_FILE,
-            SCHEMA_FILE,
-            "README.md",
-        }
-    if folder == "rules":
-        return file.endswith(".cedar")
-    return folder in ("tools", "tests") and file.endswith(".yaml")
-
-
 def load_bundle(folder: Path, protected: Protected) -> Ruleset:
     """Read and compile the bundle in `folder`."""
     return compile_bundle(read_sources(folder), protected)
@@ -194,20 +95,14 @@ def compile_bundle(
     return _whole(examine_bundle(sources, protected, validations))
 
 
-def compile_tried_bundle(sources: BundleSources, protected: Protected) -> Ruleset:
+def compile_tried_bundle(sources: BundleSources, protected: Protected, passed: ValidationCache) -> Ruleset:
     """Compile a bundle of which these very bytes passed `compile_bundle`, in a process of the same program.
 
     Checks that need long in one piece are not made again, for other threads would wait for them: Cedar's
-    validation, the reading of a rule file as a whole, and the cases. Raises `BundleError` like the other.
+    validation of what `passed` there, the reading of a rule file as a whole, and the cases. Raises
+    `BundleError` like the other.
     """
-    return _whole(examine_bundle(sources, protected, _Passed(), tried=True))
-
-
-class _Passed(ValidationCache):
-    """Knows every policy."""
-
-    def unseen(self, schema_text: str, policies: Sequence[Policy]) -> list[Policy]:
-        return []
+    return _whole(examine_bundle(sources, protected, passed, tried=True))
 
 
 def _whole(examined: Examined) -> Ruleset:
@@ -336,6 +231,8 @@ def _parse_rules(
             problems.append(BundleProblem("the file is not valid UTF-8", file=name, code="file.encoding"))
             continue
         found, faults = read_rule_file(name, text, volumes, as_a_whole=not tried)
+        if not found and not faults:
+            faults = [_empty(name)]
         policies += found
         problems += faults
     if not policies and len(problems) == before:
@@ -348,6 +245,16 @@ def _parse_rules(
             )
         )
     return policies
+
+
+def _empty(name: str) -> BundleProblem:
+    """A file that is being written is empty at first: what it forbade must not be gone until it is there."""
+    return BundleProblem(
+        "the file has no rules",
+        file=name,
+        hint="delete the file if that is meant; while a file is being written it is empty too",
+        code="rule.empty-file",
+    )
 
 
 def _parse(
@@ -367,11 +274,10 @@ def _parse(
     except ValidationError as error:
         for fault in error.errors(include_url=False, include_input=False):
             path = tuple(fault["loc"])
-            where = "/".join(str(part) for part in path)
             problems.append(
                 document.problem(
                     path,
-                    f"`{where}`: {_sentence(fault['type'], fault['msg'])}",
+                    f"{document.place(path)}: {_sentence(fault['type'], fault['msg'])}",
                     _nearest_key(model, path) if fault["type"] == "extra_forbidden" else "",
                     code=_FORMAT_CODES.get(fault["type"], "format.value"),
                 )
@@ -379,7 +285,11 @@ def _parse(
         return None
 
 
-_FORMAT_CODES: Final = {"extra_forbidden": "format.unknown-key", "missing": "format.missing-key"}
+_FORMAT_CODES: Final = {
+    "extra_forbidden": "format.unknown-key",
+    "missing": "format.missing-key",
+    NO_VALUE: "format.no-value",
+}
 
 
 def _nearest_key(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
@@ -401,4 +311,6 @@ def _sentence(kind: str, message: str) -> str:
         return "unknown key"
     if kind == "missing":
         return "missing"
+    if kind in ("model_type", "dict_type"):
+        return "expected a mapping"
     return message[:1].lower() + message[1:]

@@ -4,21 +4,25 @@ import asyncio
 import gc
 import json
 import logging
-import os
+import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from authz.bundle.load import BundleSources, compile_tried_bundle
+from authz.bundle.load import compile_tried_bundle
 from authz.bundle.self_protection import Protected
-from authz.bundle.trial import BOOTSTRAP, request_for
+from authz.bundle.sources import BundleSources, shown
+from authz.bundle.trial import OUT_OF_MEMORY, request_for
+from authz.core.policy import ValidationCache
 from authz.core.ruleset import Ruleset
 from authz.errors import BundleError, BundleProblem
+from authz.processes import command, environment, program_digest
 
 logger = logging.getLogger("authz.bundle")
 
@@ -30,10 +34,16 @@ SETTLE_SECONDS: Final = 0.25
 """Between two attempts on files that somebody is still writing."""
 SWITCH_SECONDS: Final = 0.0001
 """How long the compiling thread may keep the interpreter from a request that wants it."""
-RETIRE_AFTER_SECONDS: Final = 10.0
-"""By then no request is left that began before the swap."""
+RETIRE_AFTER_SECONDS: Final = 15.0
+"""Longer than a batch is decided for: hardly a request is left then that goes by the retired ruleset.
+
+One that waits for the store still is safe: caches are dropped, and what it holds itself lives on.
+"""
 RETIRE_STEP: Final = 100
 """Objects that are freed in one go."""
+
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,8 @@ class FolderLoader:
         self._folders = folders
         self._protected = protected
         self._limits = limits or TrialLimits()
+        # Now, while what is on disk is what runs.
+        program_digest()
         # One thread: two compiles at once would only hold up requests twice as often.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="authz-bundle")
 
@@ -68,20 +80,12 @@ class FolderLoader:
         for attempt in range(ATTEMPTS_WHILE_MOVING):
             if attempt:
                 await asyncio.sleep(SETTLE_SECONDS)
-            header, content = await self._try(folder, in_force.version)
-            if header["outcome"] == "unchanged":
-                return None
-            if header["outcome"] == "rejected":
-                raise BundleError(tuple(BundleProblem(**told) for told in header["problems"]))
-            if header["outcome"] == "good":
-                sources = _sources(header, content)
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._executor,
-                    _compile_quietly,
-                    sources,
-                    self._protected,
-                    in_force.engine.prepared_actions(),
-                )
+            output = await self._try(folder, in_force)
+            actions = in_force.engine.prepared_actions()
+            # Off the loop: there may be megabytes of problems, or of files.
+            outcome, ruleset = await self._aside(_outcome, folder, output, self._protected, actions)
+            if outcome != "moving":
+                return ruleset
         raise _refused(folder, "the files keep changing while they are read", "finish writing them")
 
     async def retire(self, ruleset: Ruleset) -> None:
@@ -91,28 +95,35 @@ class FolderLoader:
         ruleset.entities.forget()
         box = [ruleset]
         del ruleset
-        await asyncio.get_running_loop().run_in_executor(self._executor, _free_slowly, box)
+        await self._aside(_free_slowly, box)
 
     def close(self) -> None:
         """Wait for nothing: what compiles is thrown away with the process."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _try(self, folder: Path, known_version: str) -> tuple[dict[str, Any], bytes]:
+    async def _aside(self, work: Callable[..., Value], *arguments: Any) -> Value:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+    async def _try(self, folder: Path, in_force: Ruleset) -> bytes:
+        """What the trial said. Raises `BundleError` where it did not end well."""
         limits = self._limits
-        asked = request_for(
+        asked = await self._aside(
+            partial(
+                request_for,
+                cpu_seconds=max(1, int(limits.seconds)),
+                memory_bytes=limits.memory_bytes,
+            ),
             folder,
             self._protected,
-            known_version,
-            cpu_seconds=max(1, int(limits.seconds)),
-            memory_bytes=limits.memory_bytes,
+            in_force,
         )
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-c", BOOTSTRAP),
+            *command("authz.bundle.trial"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # Not the service's own environment, which may hold keys; nor its terminal's signals.
-            env={name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ},
+            env=environment(),
+            # Away from the terminal, whose signals are for the service.
             start_new_session=True,
         )
         try:
@@ -128,8 +139,7 @@ class FolderLoader:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        line, _, content = output.partition(b"\n")
-        if process.returncode != 0 or not line:
+        if process.returncode != 0 or not output:
             # A crash, or an end by one of the limits: of what it says nothing is for callers.
             logger.error(
                 "a trial load of a bundle broke off",
@@ -138,13 +148,56 @@ class FolderLoader:
                     "said": complaint[-2000:].decode("utf-8", "replace"),
                 },
             )
-            raise _refused(folder, "the trial load broke off, by a limit on memory or time or by a fault", "")
-        header: dict[str, Any] = json.loads(line)
-        return header, content
+            raise _refused(folder, *_why(process.returncode))
+        return output
 
 
 def _refused(folder: Path, message: str, hint: str) -> BundleError:
-    return BundleError((BundleProblem(message, file=str(folder), hint=hint, code="bundle.trial"),))
+    return BundleError((BundleProblem(message, file=shown(str(folder)), hint=hint, code="bundle.trial"),))
+
+
+def _why(exit_code: int | None) -> tuple[str, str]:
+    """(message, hint): how a trial ended that told nothing."""
+    if exit_code == OUT_OF_MEMORY:
+        return "the trial load took more memory than it may", "make the bundle smaller"
+    if exit_code == -signal.SIGXCPU:
+        return "the trial load took more processor time than it may", "look for rules beyond number"
+    if exit_code == -signal.SIGKILL:
+        return (
+            "the trial load was killed from outside",
+            "look into the system's log: the machine may be short of memory",
+        )
+    by = f"crashed by {_signal(-exit_code)}" if exit_code and exit_code < 0 else "broke off by a fault"
+    return f"the trial load {by}", "the service's log has what it said"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _outcome(
+    folder: Path, output: bytes, protected: Protected, actions: tuple[str, ...]
+) -> tuple[str, Ruleset | None]:
+    """(`unchanged`, `moving` or `good`, the ruleset if it is good). Raises `BundleError` for the others."""
+    line, _, content = output.partition(b"\n")
+    header: dict[str, Any] = json.loads(line)
+    outcome: str = header["outcome"]
+    if outcome == "rejected":
+        raise BundleError(tuple(BundleProblem(**told) for told in header["problems"]))
+    if outcome == "other_program":
+        raise _refused(
+            folder,
+            "the program on disk is no longer the one that runs, so what it tries is not what would decide",
+            "restart the service",
+        )
+    if outcome != "good":
+        return outcome, None
+    passed = ValidationCache.of(content[: header["passed"]])
+    sources = _sources(header, content[header["passed"] :])
+    return outcome, _compile_quietly(sources, protected, passed, actions)
 
 
 def _sources(header: Mapping[str, Any], content: bytes) -> BundleSources:
@@ -160,10 +213,12 @@ def _sources(header: Mapping[str, Any], content: bytes) -> BundleSources:
     return sources
 
 
-def _compile_quietly(sources: BundleSources, protected: Protected, actions: tuple[str, ...]) -> Ruleset:
+def _compile_quietly(
+    sources: BundleSources, protected: Protected, passed: ValidationCache, actions: tuple[str, ...]
+) -> Ruleset:
     """The ruleset, with what is prepared per action at hand for those that the last one was asked about."""
     with _quiet():
-        ruleset = compile_tried_bundle(sources, protected)
+        ruleset = compile_tried_bundle(sources, protected, passed)
         ruleset.engine.warm(actions)
         return ruleset
 

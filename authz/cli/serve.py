@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -62,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal asks to stop."""
+    # First of all, since by itself the signal ends the process: who asks too early is heard later.
+    early = _EarlyHangup()
+    signal.signal(signal.SIGHUP, early)
     config = load_config(
         host=args.host, port=args.port, policies=args.policies, watch=args.watch, data_dir=args.data_dir
     )
@@ -71,13 +75,20 @@ def run(args: argparse.Namespace) -> int:
         print("authz: --dev listens on loopback only, so the configured host is not used", file=sys.stderr)
         config = config.model_copy(update={"host": "127.0.0.1"})
     configure_logging(config.log_level)
-    # Before anything takes time: by itself this signal ends the process. What is loaded at the start is
-    # read later than this, so a wish to reload that comes until then is met.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # uvicorn's `loop` setting is for `uvicorn.run` only; its `Server.serve` runs on the loop that there is.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config, dev=args.dev))
+        runner.run(_serve(config, early, dev=args.dev))
     return 0
+
+
+class _EarlyHangup:
+    """Handles SIGHUP while the service starts: remembers that somebody wants the policies reloaded."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
 
 
 class _Server(uvicorn.Server):
@@ -87,16 +98,20 @@ class _Server(uvicorn.Server):
     before the log is drained and its last checkpoint written.
     """
 
-    def __init__(self, config: uvicorn.Config, reloads: Reloads) -> None:
+    def __init__(self, config: uvicorn.Config, reloads: Reloads, early: _EarlyHangup) -> None:
         super().__init__(config)
         self._policies = reloads
+        self._early = early
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, self._policies.request_all, Trigger(kind=TriggerKind.SIGNAL))
+        trigger = Trigger(kind=TriggerKind.SIGNAL)
+        loop.add_signal_handler(signal.SIGHUP, self._policies.request_all, trigger)
+        if self._early.came:
+            self._policies.request_all(trigger)
         try:
             yield
         finally:
@@ -106,7 +121,7 @@ class _Server(uvicorn.Server):
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-async def _serve(config: Config, *, dev: bool) -> None:
+async def _serve(config: Config, early: _EarlyHangup, *, dev: bool) -> None:
     # First of all, so that where the port is taken nothing is made, recorded or revoked. Who connects
     # before the service is ready waits.
     with _listening(config, dev=dev) as sockets:
@@ -128,6 +143,7 @@ async def _serve(config: Config, *, dev: bool) -> None:
                     timeout_graceful_shutdown=10,
                 ),
                 application.services.reloads,
+                early,
             )
             await server.serve(sockets=sockets)
 

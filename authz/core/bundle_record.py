@@ -1,13 +1,15 @@
 """The records of a bundle: that it came into force and what that changed, or that it was refused."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 import orjson
 
+from authz.core.entities import PersonOrGroup
 from authz.core.ruleset import Ruleset
 from authz.errors import BundleProblem
+from authz.model.limit import Limit
 from authz.model.record import Event, EventType
 
 MAX_NAMES: Final = 100
@@ -33,6 +35,10 @@ class BundleChanges:
     rules: Changed
     tools: Changed
     profiles: Changed
+    limits: Changed
+    groups: Changed
+    users: Changed
+    agents: Changed
 
 
 def changes_between(old: Ruleset, new: Ruleset) -> BundleChanges:
@@ -40,8 +46,25 @@ def changes_between(old: Ruleset, new: Ruleset) -> BundleChanges:
     return BundleChanges(
         rules=_changed(old.engine.policies, new.engine.policies, lambda policy: policy.text),
         tools=_changed(_tools(old), _tools(new), lambda digest: digest),
-        profiles=_changed(old.profiles, new.profiles, lambda profile: profile),
+        profiles=_changed(old.profiles, new.profiles, _whole),
+        limits=_changed(_limits(old), _limits(new), _whole),
+        groups=_changed(_members(old, "Group"), _members(new, "Group"), _whole),
+        users=_changed(_members(old, "User"), _members(new, "User"), _whole),
+        agents=_changed(_members(old, "Agent"), _members(new, "Agent"), _whole),
     )
+
+
+def _whole(value: Value) -> Value:
+    return value
+
+
+def _limits(ruleset: Ruleset) -> dict[str, Limit]:
+    return {limit.id: limit for limit in ruleset.limits}
+
+
+def _members(ruleset: Ruleset, kind: str) -> dict[str, PersonOrGroup]:
+    members = ruleset.entities.members
+    return {member.uid[1]: member for member in members.values() if member.uid[0] == kind}
 
 
 def _tools(ruleset: Ruleset) -> dict[str, str]:
@@ -81,11 +104,7 @@ def bundle_event(
         "tools": len(ruleset.tools),
     }
     if changes is not None:
-        body["changes"] = {
-            "rules": _told(changes.rules),
-            "tools": _told(changes.tools),
-            "profiles": _told(changes.profiles),
-        }
+        body["changes"] = {kind.name: _told(getattr(changes, kind.name)) for kind in fields(changes)}
     return Event(type=EventType.BUNDLE_LOADED, tenant=tenant, occurred_at_ms=now_ms, body=orjson.dumps(body))
 
 

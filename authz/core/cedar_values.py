@@ -36,6 +36,9 @@ RESERVED_NAMES: Final = frozenset({"__entity", "__extn", "__expr"})
 NULLS: Final = "nulls"
 EXTRA: Final = "extra"
 MAX_SCHEMA_DEPTH: Final = 8
+MAX_EXPANDED_PARTS: Final = 5000
+"""Of one type, once references are followed: a few that name each other can come to millions."""
+MAX_TYPE_CHARACTERS: Final = 512 * 1024
 
 # Cedar's decimal: at most 4 fractional digits, and at least one, within ±922337203685477.5807.
 _DECIMAL = re.compile(r"-?\d{1,14}\.\d{1,4}")
@@ -53,6 +56,8 @@ class Encoder(ABC):
     """Encodes values of one schema type. `cedar_type` is the type in Cedar's schema syntax."""
 
     cedar_type: str
+    parts: int = 1
+    """How many types it is made up of, itself included."""
 
     @abstractmethod
     def encode(self, value: Any) -> Any:
@@ -154,6 +159,7 @@ class _Array(Encoder):
 class _ObjectArray(Encoder):
     def __init__(self, fields: Mapping[str, Encoder]) -> None:
         self._fields = fields
+        self.parts = 1 + len(fields)
         each = ", ".join(f"{quote(name)}: Set<{field.cedar_type}>" for name, field in fields.items())
         self.cedar_type = f"{{count: Long, each: {{{each}}}, items: Set<String>}}"
 
@@ -196,7 +202,8 @@ class _Record(Encoder):
         self._has_nulls = (
             any(member.nullable for member in members.values()) if has_nulls is None else has_nulls
         )
-        self._parts: dict[frozenset[str], Encoder] = {}
+        self._chosen: dict[frozenset[str], Encoder] = {}
+        self.parts = 1 + sum(member.encoder.parts for member in members.values())
         parts = [
             f"{quote(name)}{'' if member.required and not member.nullable else '?'}: "
             f"{member.encoder.cedar_type}"
@@ -238,7 +245,7 @@ class _Record(Encoder):
     def only(self, names: frozenset[str] | None) -> Encoder:
         if names is None:
             return self
-        part = self._parts.get(names)
+        part = self._chosen.get(names)
         if part is None:
             part = _Record(
                 {name: member for name, member in self._members.items() if name in names},
@@ -246,7 +253,7 @@ class _Record(Encoder):
                 has_nulls=self._has_nulls and NULLS in names,
                 whole=self._whole,
             )
-            self._parts[names] = part
+            self._chosen[names] = part
         return part
 
 
@@ -274,83 +281,120 @@ _CEDAR_WORDS: Final = frozenset(
 
 def argument_encoder(schema: Mapping[str, Any]) -> Encoder:
     """The encoder of one tool's arguments. Raises `UnencodableSchema` at load, never per request."""
-    encoder, _ = _compile(schema, schema, 0)
+    encoder, _ = _Compiler(schema).compile(schema, 0)
     if not isinstance(encoder, _Record):
         encoder = _Record({}, is_open=True)
     return encoder
 
 
-def _compile(root: Mapping[str, Any], node: Any, depth: int) -> tuple[Encoder, bool]:
-    """(encoder, nullable) of a schema node. Beyond a fixed depth, and where recursive, text."""
-    schema = resolve_reference(root, node) if isinstance(node, Mapping) else None
-    if schema is None or depth > MAX_SCHEMA_DEPTH:
-        return _Union(), False
-    schema, nullable = without_null(root, schema)
-    if schema is None:
-        return _Union(), nullable
-    return _encoder_of(root, schema, depth), nullable
+_SIMPLE: Final[Mapping[str, Callable[[], Encoder]]] = {
+    "string": _String,
+    "integer": _Long,
+    "boolean": _Bool,
+    "number": _Number,
+}
 
 
-def _encoder_of(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Encoder:
-    kind = schema.get("type")
-    if kind is None and _all_strings(schema.get("enum")):
-        kind = "string"
-    if kind is None and isinstance(schema.get("const"), str):
-        kind = "string"
-    simple: Mapping[str, Callable[[], Encoder]] = {
-        "string": _String,
-        "integer": _Long,
-        "boolean": _Bool,
-        "number": _Number,
-    }
-    if isinstance(kind, str) and kind in simple:
-        return simple[kind]()
-    if kind == "array":
-        return _array_encoder(root, schema, depth)
-    if kind == "object":
-        return _record_encoder(root, schema, depth)
-    return _Union()
+class _Compiler:
+    """Makes the encoders of one schema. Each place at each depth is looked at once, however many refer to it,
+    and what a type comes to is bounded before its text is put together.
+    """
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._known: dict[tuple[int, int], tuple[Encoder, bool]] = {}
+        # A schema without references that is within the bounds has each part in no more types than this.
+        self._parts_left = MAX_EXPANDED_PARTS * (MAX_SCHEMA_DEPTH + 2)
+        self._characters_left = MAX_TYPE_CHARACTERS * (MAX_SCHEMA_DEPTH + 2)
+
+    def compile(self, node: Any, depth: int) -> tuple[Encoder, bool]:
+        """(encoder, nullable) of a schema node. Beyond a fixed depth, and where recursive, text."""
+        # The node is part of the root, which is held here: no other object can come to have its id.
+        key = (id(node), depth)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._compiled(node, depth)
+            self._parts_left -= found[0].parts
+            self._characters_left -= len(found[0].cedar_type)
+            if self._parts_left < 0 or self._characters_left < 0:
+                raise _too_large()
+        return found
+
+    def _compiled(self, node: Any, depth: int) -> tuple[Encoder, bool]:
+        schema = resolve_reference(self._root, node) if isinstance(node, Mapping) else None
+        if schema is None or depth > MAX_SCHEMA_DEPTH:
+            return _Union(), False
+        schema, nullable = without_null(self._root, schema)
+        if schema is None:
+            return _Union(), nullable
+        return self._encoder_of(schema, depth), nullable
+
+    def _encoder_of(self, schema: Mapping[str, Any], depth: int) -> Encoder:
+        kind = schema.get("type")
+        if kind is None and _all_strings(schema.get("enum")):
+            kind = "string"
+        if kind is None and isinstance(schema.get("const"), str):
+            kind = "string"
+        if isinstance(kind, str) and kind in _SIMPLE:
+            return _SIMPLE[kind]()
+        if kind == "array":
+            return self._array_encoder(schema, depth)
+        if kind == "object":
+            return self._record_encoder(schema, depth)
+        return _Union()
+
+    def _array_encoder(self, schema: Mapping[str, Any], depth: int) -> Encoder:
+        items = schema.get("items")
+        if not isinstance(items, Mapping) or "prefixItems" in schema:
+            return _Array(None)
+        encoder, nullable = self.compile(items, depth + 1)
+        if nullable:
+            return _Array(None)
+        if isinstance(encoder, (_String, _Long, _Bool)):
+            return _Array(encoder)
+        if isinstance(encoder, _Record):
+            declared = (resolve_reference(self._root, items) or {}).get("properties", {})
+            fields = {
+                name: field
+                for name, member in declared.items()
+                for field in [self.compile(member, depth + 2)[0]]
+                if isinstance(field, (_String, _Long, _Bool))
+            }
+            return _ObjectArray(fields)
+        return _Array(None)
+
+    def _record_encoder(self, schema: Mapping[str, Any], depth: int) -> Encoder:
+        members: dict[str, _Member] = {}
+        required = frozenset(schema.get("required", []))
+        is_open = schema.get("additionalProperties", True) is not False or "patternProperties" in schema
+        parts, characters = 1, 0
+        for name, node in schema.get("properties", {}).items():
+            _check_name(name, is_open=is_open)
+            resolved = resolve_reference(self._root, node) if isinstance(node, Mapping) else None
+            # A default is always filled in, so the attribute is always there.
+            present = name in required or (resolved is not None and "default" in resolved)
+            encoder, nullable = self.compile(node, depth + 1)
+            members[name] = _Member(encoder, present, nullable)
+            parts += encoder.parts
+            characters += len(name) + len(encoder.cedar_type)
+            if parts > MAX_EXPANDED_PARTS or characters > MAX_TYPE_CHARACTERS:
+                raise _too_large()
+        return _Record(members, is_open=is_open)
 
 
 def _all_strings(values: Any) -> bool:
     return isinstance(values, list) and bool(values) and all(isinstance(value, str) for value in values)
 
 
-def _array_encoder(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Encoder:
-    items = schema.get("items")
-    if not isinstance(items, Mapping) or "prefixItems" in schema:
-        return _Array(None)
-    encoder, nullable = _compile(root, items, depth + 1)
-    if nullable:
-        return _Array(None)
-    if isinstance(encoder, (_String, _Long, _Bool)):
-        return _Array(encoder)
-    if isinstance(encoder, _Record):
-        declared = (resolve_reference(root, items) or {}).get("properties", {})
-        fields = {
-            name: field
-            for name, member in declared.items()
-            for field in [_compile(root, member, depth + 2)[0]]
-            if isinstance(field, (_String, _Long, _Bool))
-        }
-        return _ObjectArray(fields)
-    return _Array(None)
+def _check_name(name: str, *, is_open: bool) -> None:
+    if name in RESERVED_NAMES:
+        raise UnencodableSchema(f"an argument cannot be called `{name}`: Cedar's JSON gives it a meaning")
+    if (name == NULLS) or (name == EXTRA and is_open):
+        raise UnencodableSchema(f"an argument cannot be called `{name}`: the name is taken by its encoding")
 
 
-def _record_encoder(root: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Encoder:
-    members: dict[str, _Member] = {}
-    required = schema.get("required", [])
-    is_open = schema.get("additionalProperties", True) is not False or "patternProperties" in schema
-    for name, node in schema.get("properties", {}).items():
-        if name in RESERVED_NAMES:
-            raise UnencodableSchema(f"an argument cannot be called `{name}`: Cedar's JSON gives it a meaning")
-        if (name == NULLS) or (name == EXTRA and is_open):
-            raise UnencodableSchema(
-                f"an argument cannot be called `{name}`: the name is taken by its encoding"
-            )
-        resolved = resolve_reference(root, node) if isinstance(node, Mapping) else None
-        # A default is always filled in, so the attribute is always there.
-        present = name in required or (resolved is not None and "default" in resolved)
-        encoder, nullable = _compile(root, node, depth + 1)
-        members[name] = _Member(encoder, present, nullable)
-    return _Record(members, is_open=is_open)
+def _too_large() -> UnencodableSchema:
+    return UnencodableSchema(
+        f"with its references followed, the schema has over {MAX_EXPANDED_PARTS} parts, or over "
+        f"{MAX_TYPE_CHARACTERS} characters: leave out what it need not hold, or declare it as text"
+    )

@@ -69,6 +69,11 @@ class EntityDirectory:
         self._tools = tools
         self._cache: OrderedDict[tuple[str, str], PreparedEntities] = OrderedDict()
 
+    @property
+    def members(self) -> Mapping[Uid, PersonOrGroup]:
+        """Every agent, user and group that the bundle declares."""
+        return self._members
+
     def with_groups(self, groups: Mapping[Uid, tuple[str, ...]]) -> "EntityDirectory":
         """The same directory, in which these agents and users are in these groups instead."""
         changed = dict(self._members)

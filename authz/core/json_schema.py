@@ -147,3 +147,12 @@ def subschemas(
         elif steps[0] == "patternProperties" or steps[0] in SCHEMAS_OF_MEMBERS:
             place = (*described, WILDCARD)
         yield from subschemas(member, (*pointer, *steps), place)
+
+
+def steps_of(schema: Any, pointer: Tokens) -> Iterator[str | int]:
+    """The steps of a pointer into a schema as YAML knows them: numbers into lists."""
+    node = schema
+    for token in pointer:
+        step = int(token) if isinstance(node, list) else token
+        yield step
+        node = node[step]

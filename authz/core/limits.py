@@ -9,7 +9,7 @@ is known of a counter but what a commit has just found: `Facts.reached`.
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from typing import Final
 
 from authz.core.facts import Facts
@@ -30,6 +30,9 @@ CODES: Final = {
 }
 CLOCK_HOLD_MS: Final = 5 * 60_000
 """How far a clock may go back before the time that was seen first is taken for the fault."""
+
+MAX_RESERVATIONS: Final = 64
+"""Counters that one call may take of. One transaction locks those of many calls, and others wait for it."""
 
 
 def counter_time(now_ms: int, seen_ms: int) -> int:
@@ -80,16 +83,20 @@ def reservations_of(
     accesses: tuple[Access, ...],
     capability: CapabilityFacts = NO_CAPABILITY,
 ) -> tuple[Reservation, ...]:
-    """What an allow of this call takes: of each limit that it falls under, once for each partition."""
+    """What an allow of this call takes: of each limit that it falls under, once for each partition.
+
+    Where that is more than `MAX_RESERVATIONS` only one more than those, which `check_limits` refuses.
+    """
     limits = facts.ruleset.limits_by_tool.get((call.server, call.tool), ())
     agents = capability.agents or (call.subject.agent,)
-    return tuple(
+    found = (
         reservation
         for limit in limits
         if _about_subject(limit.where, agents, call.subject.on_behalf_of)
         if (counted := [access for access in accesses if _about_access(limit.where, access)])
         for reservation in _reserve(limit, call, facts, tool, counted, agents)
     )
+    return tuple(islice(found, MAX_RESERVATIONS + 1))
 
 
 def _reserve(
@@ -197,7 +204,12 @@ def _domains(where: LimitScope, accesses: Iterable[Access]) -> Iterator[str]:
 
 
 def check_limits(reservations: tuple[Reservation, ...], facts: Facts) -> Refusal | None:
-    """The refusal when a commit has just found that one of these does not fit; `None` when none did."""
+    """The refusal when a commit has just found that one of these does not fit; `None` when none did.
+
+    And when they are too many: no store is asked for so much.
+    """
+    if len(reservations) > MAX_RESERVATIONS:
+        return _too_many(reservations, facts)
     found = {reached.key: reached for reached in facts.reached}
     over = [(found[taken.key], taken) for taken in reservations if taken.key in found]
     if not over:
@@ -224,6 +236,20 @@ def check_limits(reservations: tuple[Reservation, ...], facts: Facts) -> Refusal
         next=(Next.WAIT, Next.STOP),
         retry_unchanged=True,
         retry_after_ms=wait_ms,
+        matched=tuple(_match(limits[name]) for name in names),
+    )
+
+
+def _too_many(reservations: tuple[Reservation, ...], facts: Facts) -> Refusal:
+    limits = {limit.id: limit for limit in facts.ruleset.limits}
+    names = list(dict.fromkeys(taken.limit for taken in reservations))
+    told = ", ".join(f"`{name}`" for name in names)
+    return Refusal(
+        stage=Stage.RESERVATION,
+        code=CODES[limits[names[-1]].count],
+        message=f"one call may count against at most {MAX_RESERVATIONS} counters of limits, and this one "
+        f"counts against more ({told}); send calls with fewer accesses",
+        next=(Next.CHANGE_ARGUMENTS, Next.STOP),
         matched=tuple(_match(limits[name]) for name in names),
     )
 

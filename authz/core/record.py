@@ -8,8 +8,9 @@ from authz.core.cedar_context import rfc3339
 from authz.core.decide import Outcome
 from authz.core.pointer import format_pointer, parse_pointer
 from authz.core.record_places import defaulted_member, redaction_members
-from authz.core.redact import RedactedValue, Redactor
+from authz.core.redact import MAX_UNKNOWN_LEAVES, RedactedValue, Redactor
 from authz.core.ruleset import Ruleset
+from authz.core.schema_undeclared import undeclared_places
 from authz.model.approval import AskTerms
 from authz.model.call import Call
 from authz.model.caller import Caller
@@ -199,7 +200,10 @@ def _arguments(call: Call, outcome: Outcome, ruleset: Ruleset, redactor: Redacto
         if secret:
             # The call never became canonical, so where the secret ended up is not known.
             known = False
-    return redactor.arguments(canonical, tool.roles.role_of if known and tool else None, secret)
+    if tool is None or not known:
+        return redactor.arguments(canonical, None, secret)
+    undeclared = undeclared_places(tool.descriptor.input_schema, canonical, MAX_UNKNOWN_LEAVES)
+    return redactor.arguments(canonical, tool.roles.role_of, secret, undeclared)
 
 
 def _accesses(outcome: Outcome, redactor: Redactor) -> list[dict[str, Any]]:

@@ -5,8 +5,9 @@ credentials, undeclared arguments and everything of an unknown tool are digests;
 so that guessing a short secret needs the key, and equal values can still be told to be equal.
 
 Of an unknown tool's call with more than `MAX_UNKNOWN_LEAVES` values the structure goes too: one digest
-of all arguments and the number of their leaves. Nobody reviewed what such a call may hold, and a digest
-for each of many thousand values would keep every other request waiting.
+of all arguments and the number of their leaves. So does that of an argument with as many undeclared values.
+Nobody reviewed what such a call may hold, and a digest for each of many thousand values would keep every
+other request waiting.
 """
 
 import re
@@ -24,6 +25,7 @@ CLEAR_ROLES: Final = frozenset(
 MAX_CLEAR_LENGTH: Final = 2048
 MAX_UNKNOWN_LEAVES: Final = 256
 _MAX_URI_LENGTH: Final = 2 * MAX_CLEAR_LENGTH
+_WHOLE: Final[frozenset[Tokens]] = frozenset({()})
 
 # Well-known shapes of credentials. A second net below the roles: a command line or a url may carry
 # a secret that nobody labelled.
@@ -175,26 +177,38 @@ class Redactor:
         arguments: Mapping[str, Any],
         role_of: Callable[[Tokens], str] | None,
         secret: frozenset[Tokens],
+        undeclared: frozenset[Tokens] = frozenset(),
     ) -> Any:
         """Arguments with every leaf that is not to be read in the log redacted.
 
-        `role_of` is `None` when the tool is unknown: then nothing is known to be harmless, and of over
-        `MAX_UNKNOWN_LEAVES` leaves one digest is told instead: `{"redacted", "length", "leaves"}`.
+        What is at or beneath an `undeclared` place has no role. `role_of` is `None` when the tool is unknown:
+        then nothing is known to be harmless. Of over `MAX_UNKNOWN_LEAVES` leaves of either one digest is told
+        instead: `{"redacted", "length", "leaves"}`.
         """
-        if role_of is None and (leaves := _leaf_count(arguments)) > MAX_UNKNOWN_LEAVES:
-            return RedactedValue(self.digest_of(arguments), leaves=leaves)
-        return self._tree(arguments, (), role_of, secret)
+        return self._tree(arguments, (), role_of, secret, undeclared if role_of is not None else _WHOLE)
 
     def _tree(
-        self, value: Any, tokens: Tokens, role_of: Callable[[Tokens], str] | None, secret: frozenset[Tokens]
+        self,
+        value: Any,
+        tokens: Tokens,
+        role_of: Callable[[Tokens], str] | None,
+        secret: frozenset[Tokens],
+        undeclared: frozenset[Tokens],
     ) -> Any:
+        if tokens in undeclared:
+            if (leaves := _leaf_count(value)) > MAX_UNKNOWN_LEAVES:
+                return RedactedValue(self.digest_of(value), leaves=leaves)
+            role_of, undeclared = None, frozenset()
         if isinstance(value, Mapping):
             return {
-                self._name(name): self._tree(member, (*tokens, name), role_of, secret)
+                self._name(name): self._tree(member, (*tokens, name), role_of, secret, undeclared)
                 for name, member in value.items()
             }
         if isinstance(value, list):
-            return [self._tree(item, (*tokens, str(i)), role_of, secret) for i, item in enumerate(value)]
+            return [
+                self._tree(item, (*tokens, str(i)), role_of, secret, undeclared)
+                for i, item in enumerate(value)
+            ]
         if value is None or value == "":
             return value
         role = role_of(tokens) if role_of is not None else None

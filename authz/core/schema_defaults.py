@@ -22,7 +22,7 @@ from authz.core.json_schema import (
     unescaped,
     without_null,
 )
-from authz.core.pointer import Tokens, find, format_pointer
+from authz.core.pointer import Tokens, format_pointer
 
 
 def fill_defaults(root: Mapping[str, Any], node: Any, value: Any) -> Any:
@@ -111,6 +111,10 @@ class FilledDefaults:
     def __init__(self, root: Mapping[str, Any]) -> None:
         # A copy in which no two places are one object, so that a place is known by its object.
         self._root: Mapping[str, Any] = json.loads(json.dumps(root))
+        self._anchors: dict[str, list[Placed]] = {}
+        for place, _, schema in subschemas(self._root, (), ()):
+            for name in {schema.get(keyword) for keyword in ("$anchor", "$dynamicAnchor")} - {None}:
+                self._anchors.setdefault(str(name), []).append((place, schema))
         self._filled: set[int] = set()
         self._seen: set[tuple[int, str]] = set()
 
@@ -190,19 +194,29 @@ class FilledDefaults:
             return
         fragment = unquote(reference)[1:]
         if fragment and not fragment.startswith("/"):
-            for place, _, schema in subschemas(self._root, (), ()):
-                if fragment in (schema.get("$anchor"), schema.get("$dynamicAnchor")):
-                    yield place, schema
+            yield from self._anchors.get(fragment, ())
             return
         tokens = unescaped(fragment)
-        for _, target in find(self._root, tokens):
-            yield tokens, target
+        yield tokens, _at(self._root, tokens)
 
     def _is_new(self, node: Mapping[str, Any], how: str) -> bool:
         key = (id(node), how)
         is_new = key not in self._seen
         self._seen.add(key)
         return is_new
+
+
+def _at(root: Any, tokens: Tokens) -> Any:
+    """What a reference leads to; a reference is no pattern, so `*` is a name in it."""
+    node = root
+    for token in tokens:
+        if isinstance(node, Mapping):
+            node = node.get(token)
+        elif isinstance(node, list) and token.isascii() and token.isdigit() and int(token) < len(node):
+            node = node[int(token)]
+        else:
+            return None
+    return node
 
 
 def _followed(schema: Mapping[str, Any], chain: list[Placed]) -> set[int]:

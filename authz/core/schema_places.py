@@ -31,7 +31,9 @@ def check_declared(root: Mapping[str, Any], pattern: Tokens) -> None:
         if depth == 0 and token == WILDCARD:
             # Arguments are named one by one: no role is looked up for all of them.
             declared = []
-        places = [member for schema in declared for member in _places_at(schema, token)]
+        # What is declared once is one place, however many paths lead to it: there can be millions.
+        found = [member for schema in declared for member in _places_at(schema, token)]
+        places = list({id(member): member for member in found}.values())
         if not places:
             names = {name: None for schema in declared for name in _names_in(schema)}
             raise _undeclared(pattern, depth, list(names))

@@ -129,11 +129,6 @@ class BundlesInForce:
                 "its operators see why under `GET /policies`"
             )
 
-    def current(self, tenant: str) -> Ruleset:
-        """See `ports.Bundles`."""
-        self.check_fresh(tenant)
-        return self.status(tenant).ruleset
-
     def status(self, tenant: str) -> InForce:
         """Everything that is known of a tenant's bundle. Raises `NotFound` for an unknown tenant."""
         found = self._by_tenant.get(tenant)

@@ -1,14 +1,14 @@
 """Decides calls: stage 0's binding, facts for the core, and stage 10's commit (spec section 2)."""
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from authz.core.claims import check_subject
 from authz.core.decide import Facts, Outcome, decide
 from authz.core.fingerprint import operation_key, session_key
-from authz.core.lines import Lines, long_lines
 from authz.core.record import decision_event, refusal_event
 from authz.core.redact import Redactor
 from authz.errors import AuthzError, Forbidden, StoreUnavailable
@@ -20,11 +20,14 @@ from authz.model.operation import OperationRecord, OperationState, OperationWrit
 from authz.model.record import Committed, Conflict
 from authz.ports import Bundles, Clock, CommitUnit, ExposureWrite, IdSource, Ledger, LineReader, Observer
 from authz.service.bundles import Admitted
+from authz.service.lines import read_lines
 
 logger = logging.getLogger("authz.service")
 
 MAX_ATTEMPTS: Final = 8
 """How often a decision is made again because its operation moved under it, before a 503."""
+MAX_BATCH_SECONDS: Final = 10.0
+"""For which a batch is decided by the key and the bundle that held at its start; the rest is a 503."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class DecisionService:
         redactor: Redactor,
         ttl_ms: int,
         lines: LineReader | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._bundles = bundles
@@ -60,6 +64,7 @@ class DecisionService:
         self._redactor = redactor
         self._ttl_ms = ttl_ms
         self._lines = lines
+        self._monotonic = monotonic
 
     async def decide(self, call: Call, admitted: Admitted) -> Answer:
         """Decide one call and record it.
@@ -81,7 +86,7 @@ class DecisionService:
         # inserts nothing, so it looks first.
         look_up = call.dry_run
         reached: tuple[Reached, ...] = ()
-        lines = await self._read_lines(call, admitted)
+        lines = await read_lines(self._lines, call, ruleset, caller.profile)
         for _ in range(MAX_ATTEMPTS):
             operation = await self._ledger.find_operation(key) if key is not None and look_up else None
             exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
@@ -116,26 +121,21 @@ class DecisionService:
                 reached, look_up = committed.reached, True
                 continue
             if isinstance(committed, Conflict):
-                look_up = True
+                # What was full then may be free by now: only a commit's own last word is a refusal.
+                reached, look_up = (), True
                 continue
-            self._observer.decided(decision)
+            self._observer.decided(caller.tenant, decision)
             return Answer(decision=decision, committed=committed)
         raise StoreUnavailable(
             "the operation kept changing while it was decided; send the call again", code="store.contended"
         )
 
-    async def _read_lines(self, call: Call, admitted: Admitted) -> Lines:
-        """Long shell lines of the call, read where they hold up no other call."""
-        tool = admitted.ruleset.tools.get((call.server, call.tool))
-        if self._lines is None or tool is None:
-            return {}
-        found = long_lines(call, tool.descriptor, admitted.caller.profile)
-        return {line: await self._lines.read(line) for line in dict.fromkeys(found)}
-
     async def decide_all(self, calls: Sequence[Call], admitted: Admitted) -> list[Answer | AuthzError]:
         """Decide calls in order, each with its own record; a later one sees what earlier ones did.
 
-        All by the version that was in force when the batch was admitted: its calls belong together.
+        All by the key and the version that held when deciding began: its calls belong together. So that
+        neither a revoked key nor an old version lives on in a long batch, what is not decided within
+        `MAX_BATCH_SECONDS` is refused.
         Every subject is bound before the first call is decided, so that a refusal decides nothing. What
         fails the first call is raised. Once one is decided its answer must go out, since its record and
         its reservation stand: from there on a call that fails has its error for an answer.
@@ -145,7 +145,11 @@ class DecisionService:
             if refused is not None:
                 raise Forbidden(refused, code="subject.not_bound", pointer=f"/calls/{index}/subject")
         answers: list[Answer | AuthzError] = []
+        ends_s = self._monotonic() + MAX_BATCH_SECONDS
         for call in calls:
+            if self._monotonic() > ends_s:
+                answers.append(StoreUnavailable(BATCH_TOO_SLOW, code="store.slow"))
+                continue
             try:
                 answers.append(await self.decide(call, admitted))
             except AuthzError as error:
@@ -176,6 +180,9 @@ class DecisionService:
         )
 
 
+BATCH_TOO_SLOW: Final = (
+    f"the batch was not decided within {MAX_BATCH_SECONDS:g} seconds; send the calls without a decision again"
+)
 _STATES: Final = {
     Effect.ALLOW: OperationState.RESERVED,
     Effect.REQUIRE_APPROVAL: OperationState.WAITING,

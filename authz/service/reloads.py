@@ -1,12 +1,15 @@
 """Reloads bundles: check, record, swap. What cannot be loaded or recorded changes nothing."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from authz.core.bundle_record import (
     BundleChanges,
+    Changed,
     bundle_event,
     bundle_rejected_event,
     changes_between,
@@ -22,6 +25,26 @@ logger = logging.getLogger("authz.bundle")
 MAX_LOGGED_PROBLEMS: Final = 50
 """How many problems one line of the log names. `GET /policies` has them all."""
 MAX_LOGGED_NAMES: Final = 50
+MAX_REJECTION_KEYS: Final = 1000
+"""For how many keys the same rejection is recorded."""
+SETTLE_SECONDS: Final = 1.0
+"""Between attempts to put the log right after a commit of unknown outcome."""
+UNCERTAIN: Final = "uncertain_commit"
+"""The `trigger` of the record that does so: nobody asked for it."""
+_OUR_FAULT: Final = BundleProblem(
+    "loading failed; the service's log has the trace", file="bundle.yaml", code="bundle.trial"
+)
+
+_Ended = tuple[ReloadOutcome, tuple[BundleProblem, ...]]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rejection:
+    """The last rejection of a tenant's files, and the keys for which it is on record."""
+
+    problems: tuple[str, ...]
+    keys: set[str | None] = field(default_factory=set)
+    """`None` is no key: the watch, or a signal."""
 
 
 class Reloads:
@@ -47,6 +70,9 @@ class Reloads:
         self._observer = observer
         self._turns = {tenant: asyncio.Lock() for tenant in bundles.tenants}
         self._waiting: dict[str, asyncio.Task[Attempt]] = {}
+        self._rejections: dict[str, _Rejection] = {}
+        self._uncertain: dict[str, str] = {}
+        """The version that may stand in a tenant's log as in force, though it never decided."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def request(self, tenant: str, trigger: Trigger) -> "asyncio.Task[Attempt]":
@@ -88,30 +114,32 @@ class Reloads:
     async def _attempt(self, tenant: str, trigger: Trigger) -> Attempt:
         began_s = self._bundles.monotonic()
         before = self._bundles.status(tenant).ruleset
-        problems: tuple[BundleProblem, ...] = ()
-        ruleset: Ruleset | None = None
         try:
-            ruleset = await self._loader.load(tenant, before)
-            outcome = ReloadOutcome.UNCHANGED if ruleset is None else ReloadOutcome.LOADED
-        except BundleError as error:
-            outcome, problems = ReloadOutcome.REJECTED, error.problems
+            outcome, problems = await self._try(tenant, before, trigger)
         except Exception:
-            # A fault of ours must not end the watch, nor look as if the files were in force.
+            # A fault of ours must not end the watch, nor look as if the files were in force: whatever it
+            # is, the attempt has ended and is told.
             logger.exception("a bundle could not be loaded", extra={"tenant": tenant})
-            outcome = ReloadOutcome.REJECTED
-            problems = (
-                BundleProblem(
-                    "loading failed; the service's log has the trace",
-                    file="bundle.yaml",
-                    code="bundle.trial",
-                ),
-            )
-        if ruleset is not None:
-            outcome, problems = await self._put_in_force(tenant, before, ruleset, trigger)
-        elif outcome is ReloadOutcome.REJECTED:
-            await self._record_rejection(tenant, before, trigger, problems)
+            outcome, problems = ReloadOutcome.REJECTED, (_OUR_FAULT,)
+        if self._bundles.status(tenant).ruleset is not before:
+            outcome, problems = ReloadOutcome.LOADED, ()
         if outcome in (ReloadOutcome.LOADED, ReloadOutcome.UNCHANGED):
+            self._rejections.pop(tenant, None)
             self._bundles.confirm(tenant, began_s)
+        return self._end(tenant, trigger, outcome, problems, self._bundles.monotonic() - began_s)
+
+    def not_tried(self, tenant: str, trigger: Trigger, problem: BundleProblem) -> Attempt:
+        """Remember that the files could not even be looked at: the bundle in force is degraded."""
+        return self._end(tenant, trigger, ReloadOutcome.REJECTED, (problem,), 0.0)
+
+    def _end(
+        self,
+        tenant: str,
+        trigger: Trigger,
+        outcome: ReloadOutcome,
+        problems: tuple[BundleProblem, ...],
+        seconds: float,
+    ) -> Attempt:
         attempt = Attempt(
             at_ms=self._clock.now_ms(),
             trigger=trigger,
@@ -120,58 +148,118 @@ class Reloads:
             problems=problems,
         )
         self._bundles.attempted(tenant, attempt)
-        seconds = self._bundles.monotonic() - began_s
         self._observer.reload_ended(tenant, trigger.kind.value, outcome.value, seconds)
         _log(tenant, attempt, seconds)
         return attempt
 
-    async def _put_in_force(
-        self, tenant: str, before: Ruleset, ruleset: Ruleset, trigger: Trigger
-    ) -> tuple[ReloadOutcome, tuple[BundleProblem, ...]]:
-        now_ms = self._clock.now_ms()
-        # Off the loop, since it reads every rule of both.
-        changes = await asyncio.to_thread(changes_between, before, ruleset)
-        event = bundle_event(
-            tenant=tenant,
-            ruleset=ruleset,
-            now_ms=now_ms,
-            trigger=trigger.kind.value,
-            key_id=trigger.key_id,
-            before=before.version,
-            changes=changes,
-        )
+    async def _try(self, tenant: str, before: Ruleset, trigger: Trigger) -> _Ended:
+        """Load, record, swap. What a rejection was for is recorded before it is told."""
+        problems: tuple[BundleProblem, ...]
         try:
+            ruleset = await self._loader.load(tenant, before)
+        except BundleError as error:
+            problems = error.problems
+        except Exception:
+            logger.exception("a bundle could not be loaded", extra={"tenant": tenant})
+            problems = (_OUR_FAULT,)
+        else:
+            if ruleset is None:
+                return ReloadOutcome.UNCHANGED, ()
+            return await self._put_in_force(tenant, before, ruleset, trigger)
+        await self._record_rejection(tenant, before, trigger, problems)
+        return ReloadOutcome.REJECTED, problems
+
+    async def _put_in_force(self, tenant: str, before: Ruleset, ruleset: Ruleset, trigger: Trigger) -> _Ended:
+        now_ms = self._clock.now_ms()
+        try:
+            # Off the loop, since it reads every rule of both.
+            changes = await asyncio.to_thread(changes_between, before, ruleset)
+            event = bundle_event(
+                tenant=tenant,
+                ruleset=ruleset,
+                now_ms=now_ms,
+                trigger=trigger.kind.value,
+                key_id=trigger.key_id,
+                before=before.version,
+                changes=changes,
+            )
             committed = await self._ledger.commit(CommitUnit(event=event))
-        except AuthzError as error:
+            assert isinstance(committed, Committed)  # noqa: S101 - nothing that could move is part of it
+        except Exception as error:
             _ = self._start(self._loader.retire(ruleset))
-            problem = BundleProblem(f"the swap could not be recorded: {error.message}", file="bundle.yaml")
+            self._doubt(tenant, ruleset.version)
+            if not isinstance(error, AuthzError):
+                logger.exception("a swap could not be recorded", extra={"tenant": tenant})
+            why = error.message if isinstance(error, AuthzError) else "the service's log has the trace"
+            problem = BundleProblem(f"the swap could not be recorded: {why}", file="bundle.yaml")
             return ReloadOutcome.NOT_RECORDED, (problem,)
-        assert isinstance(committed, Committed)  # noqa: S101 - nothing that could move is part of it
         # Nothing waits between the record and this: no decision of the new version precedes its record.
         self._bundles.swap(tenant, ruleset, now_ms)
+        self._uncertain.pop(tenant, None)
+        _ = self._start(self._loader.retire(before))
         self._observer.bundle_in_force(tenant, ruleset, now_ms)
         _log_changes(tenant, changes)
-        _ = self._start(self._loader.retire(before))
         return ReloadOutcome.LOADED, ()
+
+    def _doubt(self, tenant: str, version: str) -> None:
+        """The commit failed, but its record may be durable, or become so: have the log say what decides."""
+        settling = tenant in self._uncertain
+        self._uncertain[tenant] = version
+        if not settling:
+            _ = self._start(self._settle(tenant))
+
+    async def _settle(self, tenant: str) -> None:
+        """Record what is in force as soon as the store answers, unless a swap was recorded before."""
+        while tenant in self._uncertain:
+            await asyncio.sleep(SETTLE_SECONDS)
+            async with self._turns[tenant]:
+                uncertain = self._uncertain.get(tenant)
+                if uncertain is None:
+                    return
+                event = bundle_event(
+                    tenant=tenant,
+                    ruleset=self._bundles.status(tenant).ruleset,
+                    now_ms=self._clock.now_ms(),
+                    trigger=UNCERTAIN,
+                    before=uncertain,
+                )
+                # Not looked up before: the other record may still be on its way, and then comes first.
+                with contextlib.suppress(AuthzError):
+                    await self._ledger.commit(CommitUnit(event=event))
+                    self._uncertain.pop(tenant, None)
 
     async def _record_rejection(
         self, tenant: str, before: Ruleset, trigger: Trigger, problems: tuple[BundleProblem, ...]
     ) -> None:
-        event = bundle_rejected_event(
-            tenant=tenant,
-            version=before.version,
-            trigger=trigger.kind.value,
-            key_id=trigger.key_id,
-            problems=problems,
-            now_ms=self._clock.now_ms(),
-        )
+        """Record a rejection, once for each key that asked: who asks again adds nothing to the log.
+
+        How often, the metrics count.
+        """
+        found = tuple(str(problem) for problem in problems)
+        known = self._rejections.get(tenant)
+        if known is None or known.problems != found:
+            known = self._rejections[tenant] = _Rejection(problems=found)
+        if trigger.key_id in known.keys or len(known.keys) >= MAX_REJECTION_KEYS:
+            return
         try:
+            event = bundle_rejected_event(
+                tenant=tenant,
+                version=before.version,
+                trigger=trigger.kind.value,
+                key_id=trigger.key_id,
+                problems=problems,
+                now_ms=self._clock.now_ms(),
+            )
             await self._ledger.commit(CommitUnit(event=event))
-        except AuthzError as error:
+        except Exception as error:
             # Nothing changed, so nothing rests on this record; the old bundle decides on.
             logger.error(
-                "a rejected bundle could not be recorded", extra={"tenant": tenant, "why": error.message}
+                "a rejected bundle could not be recorded",
+                extra={"tenant": tenant, "why": str(error)},
+                exc_info=None if isinstance(error, AuthzError) else error,
             )
+        else:
+            known.keys.add(trigger.key_id)
 
 
 def _log(tenant: str, attempt: Attempt, seconds: float) -> None:
@@ -191,7 +279,8 @@ def _log(tenant: str, attempt: Attempt, seconds: float) -> None:
 
 
 def _log_changes(tenant: str, changes: BundleChanges) -> None:
-    for what, changed in (("rules", changes.rules), ("tools", changes.tools)):
+    for what in fields(changes):
+        changed: Changed = getattr(changes, what.name)
         for kind, names in (
             ("added", changed.added),
             ("removed", changed.removed),
@@ -199,11 +288,16 @@ def _log_changes(tenant: str, changes: BundleChanges) -> None:
         ):
             if names:
                 logger.info(
-                    f"{what} were {kind}",  # noqa: G004 - one of six fixed sentences
+                    f"{what.name} were {kind}",  # noqa: G004 - one of few fixed sentences
                     extra={"tenant": tenant, "count": len(names), "names": names[:MAX_LOGGED_NAMES]},
                 )
     if changes.profiles.removed:
         logger.warning(
             "credential profiles left the bundle: their API keys can decide nothing now",
-            extra={"tenant": tenant, "profiles": changes.profiles.removed},
+            extra={"tenant": tenant, "profiles": changes.profiles.removed[:MAX_LOGGED_NAMES]},
+        )
+    if changes.limits.removed:
+        logger.warning(
+            "limits left the bundle: what they bounded is without bound now",
+            extra={"tenant": tenant, "limits": changes.limits.removed[:MAX_LOGGED_NAMES]},
         )

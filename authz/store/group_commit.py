@@ -5,6 +5,7 @@ refuses instead of growing; a thread that died refuses everything.
 """
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from authz.core.limits import MAX_RESERVATIONS
 from authz.core.log_chain import check_event
 from authz.core.log_checkpoint import Signer
 from authz.errors import StoreUnavailable
@@ -35,6 +37,12 @@ class CommitLimits:
     max_waiting: int = 4096
     """Units that may wait for a transaction; one more is refused as `store.overloaded`."""
     max_batch: int = 256
+    max_reservations: int = 1024
+    """Reservations under limits that one transaction takes: other processes wait for it."""
+    answer_seconds: float = 10.0
+    """How long a unit's answer is waited for; then it is refused, though it may be written yet."""
+    close_seconds: float | None = None
+    """How long closing waits for a transaction that does not end. `None`: as long as it takes."""
     checkpoint_records: int = 1000
     checkpoint_seconds: float = 5.0
 
@@ -83,13 +91,22 @@ class GroupCommitter:
         future: asyncio.Future[CommitOutcome] = loop.create_future()
         with self._condition:
             if self._closed is not None:
-                raise StoreUnavailable(self._closed.message, code=self._closed.code)
+                raise self._closed.again()
             if len(self._waiting) >= self._limits.max_waiting:
                 raise StoreUnavailable("too many decisions wait for the store", code="store.overloaded")
             self._waiting.append(_Waiting(unit, loop, future))
         # Not at once: whatever else this turn of the loop decides then shares the transaction.
         loop.call_soon(self._wake)
-        return await future
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds):
+                return await future
+        except TimeoutError:
+            # It may still be written, and what it took stays taken: only the answer is withheld.
+            raise StoreUnavailable(
+                "the store did not answer in time, so whether this is on record is not known; "
+                "send the same call again",
+                code="store.timeout",
+            ) from None
 
     def _wake(self) -> None:
         with self._condition:
@@ -120,12 +137,18 @@ class GroupCommitter:
         return self._closed is not None
 
     def close(self) -> None:
-        """Write what waits and a last checkpoint, then stop. Blocks; call it off the event loop."""
+        """Write what waits and a last checkpoint, then stop. Blocks; call it off the event loop.
+
+        After `close_seconds` what waits is refused, and the thread is left to end with the process.
+        """
         with self._condition:
             if self._closed is None:
                 self._closed = StoreUnavailable("the store is closed", code="store.closed")
             self._condition.notify()
-        self._thread.join()
+        self._thread.join(self._limits.close_seconds)
+        if self._thread.is_alive():
+            _log.critical("the log writer does not end, so what waits is not recorded")
+            self._refuse_waiting([])
 
     def _run(self) -> None:
         batch: list[_Waiting] = []
@@ -152,6 +175,10 @@ class GroupCommitter:
 
     def _stop(self, batch: list[_Waiting]) -> None:
         """Refuse whatever still waits, also when the thread died of a fault."""
+        self._refuse_waiting(batch)
+        self._engine.close()
+
+    def _refuse_waiting(self, batch: list[_Waiting]) -> None:
         stopped = StoreUnavailable("the log writer has stopped", code="store.closed")
         with self._condition:
             self._closed = self._closed or stopped
@@ -160,7 +187,6 @@ class GroupCommitter:
             probes, self._probes = self._probes, []
         _resolve(left, [stopped] * len(left))
         _resolve_probes(probes, is_ready=False)
-        self._engine.close()
 
     def _take(self) -> list[_Waiting]:
         """The next batch; empty when only a checkpoint or a probe is due, or all is drained at the end."""
@@ -170,16 +196,26 @@ class GroupCommitter:
                 if remaining is not None and remaining <= 0:
                     break
                 self._condition.wait(remaining)
-            count = min(len(self._waiting), self._limits.max_batch)
-            return [self._waiting.popleft() for _ in range(count)]
+            return [self._waiting.popleft() for _ in range(self._count_next())]
+
+    def _count_next(self) -> int:
+        """How many of those that wait make the next batch; one at least."""
+        count = reservations = 0
+        for waiting in itertools.islice(self._waiting, self._limits.max_batch):
+            reservations += len(waiting.unit.reservations)
+            if count > 0 and reservations > self._limits.max_reservations:
+                break
+            count += 1
+        return count
 
     def _commit(self, batch: list[_Waiting]) -> None:
         outcomes: Sequence[Outcome]
         try:
             outcomes = self._engine.commit_batch([waiting.unit for waiting in batch])
         except StoreUnavailable as fault:
-            _log.error("the store did not take a batch", exc_info=fault, extra={"units": len(batch)})
-            outcomes = [StoreUnavailable(fault.message, code=fault.code) for _ in batch]
+            fields = {"units": len(batch), "why": fault.internal}
+            _log.error("the store did not take a batch", exc_info=fault, extra=fields)
+            outcomes = [fault.again() for _ in batch]
             self._failed_bytes = sum(len(waiting.unit.event.body) for waiting in batch)
         else:
             self._failed_bytes = None
@@ -241,8 +277,10 @@ def check_unit(unit: CommitUnit) -> None:
                 raise ValueError("`expires_at_ms` does not fit")
             if write.expected_version is not None and not 0 < write.expected_version < _LAST_INTEGER:
                 raise ValueError("`expected_version` does not fit")
+        if len(unit.reservations) > MAX_RESERVATIONS:
+            raise ValueError("more reservations than one call may take")
         for taken in unit.reservations:
-            f"{taken.tenant}{taken.limit}{taken.key}".encode()
+            _check_texts(taken.tenant, taken.limit, taken.key)
             numbers = (taken.amount, taken.cap, taken.window_ms, taken.expires_at_ms)
             if not all(0 <= number <= _LAST_INTEGER // 4 for number in numbers):
                 raise ValueError("a reservation does not fit")

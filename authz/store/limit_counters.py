@@ -1,12 +1,15 @@
 """Reservations under the bundle's limits, compared and written in the commit's own transaction.
 
-All counters that a batch needs are locked before anything of it is written, in the order of their keys,
-so that two writers never wait for each other. Whether a unit fits is then arithmetic, and a unit that does
-not leaves nothing behind that would have to be undone.
+All counters that a batch needs are read and locked by one statement before anything of it is written, in
+the order of their keys, so that two writers never wait for each other. Whether a unit fits is then
+arithmetic, and a unit that does not leaves nothing behind that would have to be undone. However many
+counters there are, a batch asks a server a fixed number of times.
 """
 
+import bisect
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from authz.core.limits import CLOCK_HOLD_MS, counter_time
@@ -14,10 +17,12 @@ from authz.errors import StoreUnavailable
 from authz.model.limit import LimitReached, Reached, Reservation
 from authz.ports import CommitUnit
 from authz.store.limit_statements import LimitStatements
-from authz.store.write_connection import SqlValue, WriteConnection
+from authz.store.write_connection import SqlRow, SqlValue, WriteConnection
 
 PRUNED_AT_ONCE: Final = 256
-"""Ended reservations that one look at a counter takes away, unless it would be full otherwise."""
+"""Ended reservations that one look takes away: of all counters of a batch, or of one that is full."""
+READ_AHEAD: Final = 8
+"""Reservations of a full counter that are read together with those of the others."""
 WALKED_AT_MOST: Final = 4096
 """Reservations that are looked at to tell when a call that was refused may come again."""
 SWEPT_AT_ONCE: Final = 16
@@ -26,14 +31,25 @@ SWEPT_AT_ONCE: Final = 16
 
 @dataclass(slots=True, kw_only=True)
 class _Counter:
-    """A counter whose row this transaction has locked."""
+    """A counter that this transaction has locked."""
 
+    tenant: str
+    limit: str
     key: str
-    used: int
-    until_ms: int
     now_ms: int
     """The time that it is judged at."""
+    used: int = 0
+    until_ms: int = 0
+    is_new: bool = True
     changed: bool = False
+    is_pruned: bool = False
+    """Nothing of it has ended: what is used is what counts."""
+    stored: list[tuple[int, str, int]] = field(default_factory=list)
+    """(until_ms, decision id, amount) of its first reservations in the database, in order."""
+    is_read: bool = False
+    """`stored` is all of them."""
+    taken: list[tuple[int, str, int]] = field(default_factory=list)
+    """The same of those that this batch has taken, in order."""
 
 
 class LimitCounters:
@@ -50,18 +66,26 @@ class LimitCounters:
         self._connection = connection
         self._sql = statements
         self._now_ms = now_ms
-        self._unwritten: list[Sequence[SqlValue]] = []
-        """Reservations that were taken and are not yet in the database."""
-        wanted = {taken.key: taken for unit in units for taken in unit.reservations}
-        self._counters = {key: self._lock(wanted[key]) for key in sorted(wanted)}
+        wanted: dict[str, list[Reservation]] = {}
+        for unit in units:
+            for taken in unit.reservations:
+                wanted.setdefault(taken.key, []).append(taken)
+        self._counters = self._lock(wanted) if wanted else {}
+        self._prune_some()
+        self._make_ready(
+            [
+                counter
+                for key, counter in self._counters.items()
+                if counter.used + _sum(wanted[key]) > min(taken.cap for taken in wanted[key])
+            ],
+            wanted,
+        )
 
     def check(self, reservations: Sequence[Reservation]) -> LimitReached | None:
         """Whether all of them fit at once; `None` when they do. Changes nothing that counts."""
         reached: list[Reached] = []
         for taken in reservations:
             counter = self._counters[taken.key]
-            while counter.used + taken.amount > taken.cap and self._prune(counter):
-                pass
             if counter.used + taken.amount > taken.cap:
                 reached.append(Reached(key=taken.key, frees_at_ms=self._frees_at(counter, taken)))
         return LimitReached(reached=tuple(reached)) if reached else None
@@ -70,8 +94,10 @@ class LimitCounters:
         """Take what has just been found to fit."""
         for taken in reservations:
             counter = self._counters[taken.key]
-            until_ms = counter.now_ms + taken.window_ms if taken.window_ms else taken.expires_at_ms
-            self._unwritten.append((taken.key, until_ms, decision_id, taken.amount))
+            until_ms = counter.now_ms + taken.length_ms(self._now_ms)
+            if until_ms <= counter.now_ms:
+                continue  # the decision ended before it came to be committed
+            bisect.insort(counter.taken, (until_ms, decision_id, taken.amount))
             counter.used += taken.amount
             counter.until_ms = max(counter.until_ms, until_ms)
             counter.changed = True
@@ -80,69 +106,138 @@ class LimitCounters:
         """Write what the counters have come to, and sweep on from `swept_to`; where to go on next time."""
         if not self._counters:
             return swept_to
-        self._flush()
-        for counter in self._counters.values():
-            if counter.changed:
-                row = (counter.used, counter.until_ms, counter.now_ms, counter.key)
-                self._connection.execute(self._sql.move_counter, row)
+        reservations = [
+            (counter.key, *taken) for counter in self._counters.values() for taken in counter.taken
+        ]
+        if reservations:
+            self._connection.execute_many(self._sql.insert_reservation, reservations)
+        changed = [counter for counter in self._counters.values() if counter.changed]
+        new = [
+            (counter.key, counter.tenant, counter.limit, counter.used, counter.until_ms, counter.now_ms)
+            for counter in changed
+            if counter.is_new
+        ]
+        if new:
+            self._connection.execute_many(self._sql.insert_counter, new)
+        self._move([counter for counter in changed if not counter.is_new])
         return self._sweep(swept_to)
+
+    def _move(self, counters: Sequence[_Counter]) -> None:
+        rows = [(each.used, each.until_ms, each.now_ms, each.key) for each in counters]
+        if rows:
+            self._connection.execute_many(self._sql.move_counter, rows)
 
     def _sweep(self, after_key: str) -> str:
         """Take away counters that are over: the next few in the order of keys, and again from the start."""
         most = SWEPT_AT_ONCE + 2 * len(self._counters)
         rows = self._connection.fetch_all(self._sql.select_sweep, (after_key, most))
-        for row in rows:
-            key, used, until_ms = str(row[0]), _integer(row[1]), _integer(row[2])
+        over = [
+            _Counter(
+                tenant="",
+                limit="",
+                key=str(key),
+                now_ms=self._now_ms,
+                used=_integer(used),
+                until_ms=_integer(until_ms),
+            )
+            for key, used, until_ms in rows
             # One that is over stays as long as the clock may go back: it knows when it was judged last.
-            if until_ms + CLOCK_HOLD_MS > self._now_ms:
-                continue
-            counter = _Counter(key=key, used=used, until_ms=until_ms, now_ms=self._now_ms)
-            if not self._prune(counter) or counter.used == 0:
-                self._connection.execute(self._sql.delete_counter, (key,))
-            else:
-                row_now = (counter.used, counter.until_ms, counter.now_ms, key)
-                self._connection.execute(self._sql.move_counter, row_now)
+            if _integer(until_ms) + CLOCK_HOLD_MS <= self._now_ms
+        ]
+        self._prune([counter for counter in over if counter.used > 0])
+        gone = [(counter.key,) for counter in over if counter.used == 0 or counter.is_pruned]
+        if gone:
+            self._connection.execute_many(self._sql.delete_counter, gone)
+        self._move([counter for counter in over if counter.used > 0 and not counter.is_pruned])
         return str(rows[-1][0]) if len(rows) == most else ""
 
-    def _lock(self, taken: Reservation) -> _Counter:
-        row = self._connection.fetch_one(
-            self._sql.lock_counter, (taken.key, taken.tenant, taken.limit, 0, 0, 0)
-        )
-        if row is None:
-            raise StoreUnavailable("a counter of a limit cannot be locked")
-        used, until_ms, seen_ms = map(_integer, row)
-        counter = _Counter(
-            key=taken.key, used=used, until_ms=until_ms, now_ms=counter_time(self._now_ms, seen_ms)
-        )
-        if counter.now_ms < seen_ms and taken.window_ms:
-            # The clock was ahead before. What was reserved then counts for its window from now on.
-            latest_ms = counter.now_ms + taken.window_ms
-            self._connection.execute(self._sql.shorten, (latest_ms, taken.key, latest_ms))
-            counter.until_ms = min(counter.until_ms, latest_ms)
-            counter.changed = True
-        if used:
-            self._prune(counter)
-        return counter
+    def _lock(self, wanted: dict[str, list[Reservation]]) -> dict[str, _Counter]:
+        """The counters as they are. One that does not exist is made when something is taken of it."""
+        keys = sorted(wanted)
+        rows = self._connection.fetch_all(self._sql.lock_counters, (json.dumps(keys),))
+        found = {str(row[0]): row for row in rows}
+        counters: dict[str, _Counter] = {}
+        ahead: list[tuple[_Counter, int]] = []
+        for key in keys:
+            first = wanted[key][0]
+            counter = _Counter(tenant=first.tenant, limit=first.limit, key=key, now_ms=self._now_ms)
+            counters[key] = counter
+            if key in found:
+                counter.used, counter.until_ms, seen_ms = map(_integer, found[key][1:])
+                counter.is_new, counter.now_ms = False, counter_time(self._now_ms, seen_ms)
+                if counter.now_ms < seen_ms:
+                    ahead.append((counter, seen_ms))
+            if counter.used == 0:
+                counter.is_pruned = counter.is_read = True
+        for counter, seen_ms in ahead:
+            self._go_back(counter, wanted[counter.key], seen_ms)
+        return counters
 
-    def _prune(self, counter: _Counter) -> bool:
-        """Take away ended reservations, a bounded number; False when there were none."""
-        # What this batch has taken has not ended, unless its decision had when it came to be committed.
-        self._flush()
-        ended = self._connection.fetch_all(
-            self._sql.select_ended, (counter.key, counter.now_ms, PRUNED_AT_ONCE)
-        )
-        if not ended:
-            return False
-        last = ended[-1]
-        self._connection.execute(self._sql.delete_ended, (counter.key, last[0], last[1]))
-        counter.used -= sum(_integer(row[2]) for row in ended)
+    def _go_back(self, counter: _Counter, wanted: Sequence[Reservation], seen_ms: int) -> None:
+        """The clock was ahead before: what was reserved then must not hold for as long as it was."""
         counter.changed = True
-        return True
+        window_ms = max(taken.window_ms for taken in wanted)
+        if window_ms:
+            # It counts for its window from now on.
+            latest_ms = counter.now_ms + window_ms
+            self._connection.execute(self._sql.shorten, (latest_ms, counter.key, latest_ms))
+            counter.until_ms = min(counter.until_ms, latest_ms)
+        else:
+            # How long each decision had left when the counter was judged last, it has at most.
+            ahead_ms = seen_ms - counter.now_ms
+            self._connection.execute(self._sql.shift, (ahead_ms, counter.key))
+            counter.until_ms -= ahead_ms
 
-    def _flush(self) -> None:
-        if self._unwritten:
-            self._connection.execute_many(self._sql.insert_reservation, self._unwritten)
-            self._unwritten = []
+    def _prune_some(self) -> None:
+        """Take away ended reservations of all counters together, so that they do not pile up."""
+        used = [counter for counter in self._counters.values() if counter.used > 0]
+        if not used:
+            return
+        keys = json.dumps([counter.key for counter in used])
+        rows = self._connection.fetch_all(self._sql.select_some_ended, (keys, self._now_ms, PRUNED_AT_ONCE))
+        for row in rows:
+            counter = self._counters[str(row[0])]
+            counter.used -= _integer(row[3])
+            counter.changed = True
+        if rows:
+            self._connection.execute_many(self._sql.remove_reservation, [row[:3] for row in rows])
+        for counter in used:
+            counter.is_pruned |= len(rows) < PRUNED_AT_ONCE and counter.now_ms == self._now_ms
+
+    def _make_ready(self, crowded: list[_Counter], wanted: dict[str, list[Reservation]]) -> None:
+        """Make exact what may be full, and read what its refusals will need: a few requests for all."""
+        left = crowded
+        while left := [
+            counter
+            for counter in left
+            if not counter.is_pruned
+            and counter.used + _sum(wanted[counter.key]) > min(taken.cap for taken in wanted[counter.key])
+        ]:
+            self._prune(left)
+        unread = [counter for counter in crowded if not counter.is_read]
+        pages = self._fetch_each(
+            self._sql.select_next, [(counter.key, -1, "", READ_AHEAD) for counter in unread]
+        )
+        for counter, page in zip(unread, pages, strict=True):
+            _add_page(counter, page, READ_AHEAD)
+
+    def _prune(self, counters: Sequence[_Counter]) -> None:
+        """Take away ended reservations of each, a bounded number."""
+        pages = self._fetch_each(
+            self._sql.select_ended, [(counter.key, counter.now_ms, PRUNED_AT_ONCE) for counter in counters]
+        )
+        ended: list[Sequence[SqlValue]] = []
+        for counter, page in zip(counters, pages, strict=True):
+            counter.is_pruned = len(page) < PRUNED_AT_ONCE
+            if page:
+                ended.append((counter.key, page[-1][0], page[-1][1]))
+                counter.used -= sum(_integer(row[2]) for row in page)
+                counter.changed = True
+        if ended:
+            self._connection.execute_many(self._sql.delete_ended, ended)
+
+    def _fetch_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlRow]]:
+        return self._connection.fetch_each(sql, rows) if rows else []
 
     def _frees_at(self, counter: _Counter, taken: Reservation) -> int | None:
         """When `taken` fits if nothing else is reserved before; `None` when it is more than the cap.
@@ -151,22 +246,38 @@ class LimitCounters:
         """
         if taken.amount > taken.cap:
             return None
-        self._flush()
         over = counter.used + taken.amount - taken.cap
-        until_ms: SqlValue = -1
-        decision_id: SqlValue = ""
-        for _ in range(0, WALKED_AT_MOST, PRUNED_AT_ONCE):
-            # Each takes one at least, so no more rows than are over can matter.
-            most = min(over, PRUNED_AT_ONCE)
-            rows = self._connection.fetch_all(self._sql.select_next, (taken.key, until_ms, decision_id, most))
-            for row in rows:
-                until_ms, decision_id = row[0], row[1]
-                over -= _integer(row[2])
+        until_ms = counter.now_ms
+        own = iter(counter.taken)
+        next_own = next(own, None)
+        for place in range(WALKED_AT_MOST):
+            stored = self._stored_at(counter, place)
+            while next_own is not None and (stored is None or next_own < stored):
+                until_ms, over, next_own = next_own[0], over - next_own[2], next(own, None)
                 if over <= 0:
-                    return _integer(until_ms)
-            if len(rows) < most:
+                    return until_ms
+            if stored is None:
                 raise StoreUnavailable("a counter of a limit is not the sum of its reservations")
-        return _integer(until_ms)
+            until_ms, over = stored[0], over - stored[2]
+            if over <= 0:
+                return until_ms
+        return until_ms
+
+    def _stored_at(self, counter: _Counter, place: int) -> tuple[int, str, int] | None:
+        while place >= len(counter.stored) and not counter.is_read:
+            after = counter.stored[-1][:2] if counter.stored else (-1, "")
+            page = self._connection.fetch_all(self._sql.select_next, (counter.key, *after, PRUNED_AT_ONCE))
+            _add_page(counter, page, PRUNED_AT_ONCE)
+        return counter.stored[place] if place < len(counter.stored) else None
+
+
+def _add_page(counter: _Counter, page: Sequence[SqlRow], most: int) -> None:
+    counter.stored += [(_integer(row[0]), str(row[1]), _integer(row[2])) for row in page]
+    counter.is_read = len(page) < most
+
+
+def _sum(reservations: Iterable[Reservation]) -> int:
+    return sum(taken.amount for taken in reservations)
 
 
 def _integer(value: SqlValue) -> int:

@@ -37,16 +37,20 @@ class MemoryLimits:
         for taken in reservations:
             counter = self._counter_at(taken, now_ms)
             counter.seen_ms = counter_time(now_ms, counter.seen_ms)
-            until_ms = counter.seen_ms + taken.window_ms if taken.window_ms else taken.expires_at_ms
+            until_ms = counter.seen_ms + taken.length_ms(now_ms)
             counter.live.append((until_ms, decision_id, taken.amount))
             counter.live.sort()
 
     def _counter_at(self, taken: Reservation, now_ms: int) -> _Counter:
         counter = self._counters.setdefault(taken.key, _Counter())
         at_ms = counter_time(now_ms, counter.seen_ms)
-        if at_ms < counter.seen_ms and taken.window_ms:
-            latest_ms = at_ms + taken.window_ms
-            counter.live = sorted((min(until, latest_ms), by, amount) for until, by, amount in counter.live)
+        if at_ms < counter.seen_ms:
+            ahead_ms = counter.seen_ms - at_ms
+            latest_ms = at_ms + taken.window_ms if taken.window_ms else None
+            counter.live = sorted(
+                (until - ahead_ms if latest_ms is None else min(until, latest_ms), by, amount)
+                for until, by, amount in counter.live
+            )
             counter.seen_ms = at_ms
         live = [entry for entry in counter.live if entry[0] > at_ms]
         if len(live) < len(counter.live):

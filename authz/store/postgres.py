@@ -29,13 +29,13 @@ from authz.store.credential_cache import CredentialCache
 from authz.store.database import ANCHOR_NAME
 from authz.store.group_commit import CommitLimits, GroupCommitter
 from authz.store.postgres_connection import STATEMENTS, PostgresWriteConnection, cause, connect, unavailable
-from authz.store.postgres_reads import PostgresReader
+from authz.store.postgres_reads import CLOSE_SECONDS, PostgresReader
 from authz.store.postgres_schema import prepare_schema
 from authz.store.postgres_url import PostgresUrl
 from authz.store.readiness import Readiness
 from authz.store.write_connection import WriteConnection
 
-DEFAULT_LIMITS = CommitLimits()
+DEFAULT_LIMITS = CommitLimits(close_seconds=CLOSE_SECONDS)
 _log = logging.getLogger("authz.store")
 
 
@@ -61,7 +61,8 @@ class PostgresLedger:
             self._reader = stack.enter_context(contextlib.closing(PostgresReader(url)))
             session = PostgresWriteConnection(url)
             connection = wrap_connection(session)
-            stack.callback(connection.close)
+            unowned = stack.enter_context(contextlib.ExitStack())
+            unowned.callback(connection.close)
             self._engine = CommitEngine(
                 connection, STATEMENTS, writer="", clock=clock, claim_writer=session.claim_writer
             )
@@ -71,6 +72,8 @@ class PostgresLedger:
             anchor = AnchorFile(data_dir / ANCHOR_NAME)
             anchor.check_continued(self._reader.find_checkpoint_hash)
             self._committer = GroupCommitter(self._engine, signer, limits, after_checkpoint=anchor.keep)
+            # From here on the writer's thread closes it at its end; nobody else may, while it is used there.
+            unowned.pop_all()
             stack.callback(self._committer.close)
             self._readiness = Readiness(self._committer, lambda: self._reader.session_exposure(""), monotonic)
             # Closed last to first: the committer drains before anything that it needs goes away.

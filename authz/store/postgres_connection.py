@@ -3,11 +3,13 @@
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Sequence
-from typing import LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import Connection, errors
+from psycopg.abc import PQGen
 from psycopg.rows import TupleRow
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import postgresql
@@ -25,6 +27,8 @@ LOCK_TIMEOUT_MS = 5_000
 """How long a commit waits for the other replicas' before it is refused as unavailable."""
 IDLE_TIMEOUT_MS = 5_000
 """A replica that stops in the middle of a commit holds up the others for so long at most."""
+ANSWER_TIMEOUT_SECONDS = 12.0
+"""How long any answer of the server is waited for: longer than it takes itself, unless it hangs."""
 
 # Advisory locks, all under one prefix in the upper bits: other programs may use the same database.
 _LOCK_SPACE = 0x6175 << 48
@@ -37,8 +41,15 @@ _KEY = "signing_key"
 """The row of `store_meta` that names the key of the processes that run."""
 
 _log = logging.getLogger("authz.store")
+_T = TypeVar("_T")
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server did not answer in time. Whether it did what it was asked to is not known."""
+
 
 _ENDED = (
+    NoAnswer,
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -62,12 +73,16 @@ def raw(sql: str) -> LiteralString:
 
 
 def unavailable(fault: Exception, doing: str) -> StoreUnavailable:
-    """The one translation of driver errors: what failed, by SQLSTATE, and never the driver's own words.
+    """The one translation of driver errors: what failed; its SQLSTATE is for operators only.
 
-    Those may quote the connection string or a row; the log gets them as the cause.
+    The driver's own words are in neither: those may quote the connection string or a row. The log gets
+    them as the cause.
     """
-    code = getattr(fault, "sqlstate", None) or type(fault).__name__
-    return StoreUnavailable(f"the database failed at {doing} (`{code}`)")
+    return StoreUnavailable(f"the store failed at {doing}", internal=f"`{_code(fault)}`")
+
+
+def _code(fault: Exception) -> str:
+    return getattr(fault, "sqlstate", None) or type(fault).__name__
 
 
 def cause(fault: Exception, url: PostgresUrl) -> Exception | None:
@@ -82,9 +97,10 @@ def connect(url: PostgresUrl, *, part: str, read_only: bool = False) -> Connecti
     reached or would not keep what it acknowledges (`store.not_durable`).
     """
     try:
-        connection = psycopg.connect(url.conninfo, autocommit=True, application_name=f"authz {part}")
+        connection = _Session.connect(url.conninfo, autocommit=True, application_name=f"authz {part}")
     except (psycopg.Error, OSError, UnicodeError) as fault:
-        raise unavailable(fault, f"connecting to {url}") from cause(fault, url)
+        where = f"`{url}`: `{_code(fault)}`"
+        raise StoreUnavailable("the store cannot be reached", internal=where) from cause(fault, url)
     try:
         _prepare(connection, read_only=read_only)
         check_durable(connection)
@@ -95,6 +111,34 @@ def connect(url: PostgresUrl, *, part: str, read_only: bool = False) -> Connecti
         connection.close()
         raise
     return connection
+
+
+class _Session(Connection[TupleRow]):
+    """Waits for no answer longer than `ANSWER_TIMEOUT_SECONDS`, and is closed when none came.
+
+    A server that was stopped, or a disk beneath it, keeps its side of the socket alive and obeys no timeout.
+    """
+
+    def wait(self, gen: PQGen[_T], *args: Any, **options: Any) -> _T:
+        try:
+            return super().wait(_bounded(gen, time.monotonic() + ANSWER_TIMEOUT_SECONDS), *args, **options)
+        except NoAnswer:
+            self.close()
+            raise
+
+
+def _bounded(gen: PQGen[_T], until_s: float) -> PQGen[_T]:
+    """What the driver waits for, given up after `until_s`: it looks up several times a second."""
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready and time.monotonic() >= until_s:
+                raise NoAnswer("the server did not answer in time")
+            state = gen.send(ready)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
 
 
 def _prepare(connection: Connection[TupleRow], *, read_only: bool) -> None:
@@ -205,7 +249,10 @@ class PostgresWriteConnection:
         if connection is None or self._writer is None:
             raise NothingWritten("the connection to the database was lost")
         try:
-            connection.execute(raw(f"BEGIN; SELECT pg_advisory_xact_lock({COMMIT_LOCK})"))
+            # Whatever the database's default is: what is read afterwards must be read after the lock.
+            connection.execute(
+                raw(f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({COMMIT_LOCK})")
+            )
         except psycopg.Error as fault:
             raise self._failed(fault, "beginning") from cause(fault, self._url)
 
@@ -274,6 +321,18 @@ class PostgresWriteConnection:
         except (psycopg.Error, UnicodeError) as fault:
             raise self._failed(fault, "reading") from cause(fault, self._url)
 
+    def fetch_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlRow]]:
+        found: list[list[SqlRow]] = []
+        try:
+            with self._live().cursor() as cursor:
+                cursor.executemany(raw(sql), rows, returning=True)
+                found.append(cursor.fetchall())
+                while cursor.nextset():
+                    found.append(cursor.fetchall())
+        except (psycopg.Error, UnicodeError) as fault:
+            raise self._failed(fault, "reading") from cause(fault, self._url)
+        return found
+
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -302,7 +361,8 @@ class PostgresWriteConnection:
         if lost:
             self.close()
         if lost or isinstance(fault, _RETRIED):
-            return NothingWritten(unavailable(fault, doing).message)
+            failed = unavailable(fault, doing)
+            return NothingWritten(failed.message, internal=failed.internal)
         return unavailable(fault, doing)
 
     def _claim(self, connection: Connection[TupleRow]) -> str:

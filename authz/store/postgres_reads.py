@@ -29,12 +29,25 @@ from authz.model.record import EventQuery, StoredEvent
 from authz.ports import Credential
 from authz.store import event_search
 from authz.store.event_search import CREDENTIAL_FIELDS, OPERATION_FIELDS
-from authz.store.postgres_connection import DIALECT, bind, cause, connect, is_lost, raw, unavailable
+from authz.store.postgres_connection import (
+    DIALECT,
+    NoAnswer,
+    bind,
+    cause,
+    connect,
+    is_lost,
+    raw,
+    unavailable,
+)
 from authz.store.postgres_url import PostgresUrl
 from authz.store.tables import API_KEYS, OPERATIONS, SESSION_EXPOSURE
 from authz.store.write_connection import SqlValue
 
 _log = logging.getLogger("authz.store")
+ANSWER_SECONDS = 10.0
+"""How long a decision waits for a look-up."""
+CLOSE_SECONDS = 15.0
+"""How long closing waits for a server that hangs: longer than an answer of it is waited for."""
 
 
 def _compiled(statement: Select[Any]) -> str:
@@ -83,7 +96,7 @@ class PostgresConnection:
             try:
                 return self._fetch(sql, parameters)
             except psycopg.Error as fault:
-                if not (was_open and is_lost(self._connection, fault)):
+                if not was_open or isinstance(fault, NoAnswer) or not is_lost(self._connection, fault):
                     raise unavailable(fault, "reading") from cause(fault, self._url)
             except (UnicodeError, OverflowError) as fault:
                 raise StoreUnavailable("the database cannot be asked for that") from fault
@@ -158,8 +171,12 @@ class PostgresReader:
         with self._condition:
             self._closed = True
             self._condition.notify()
-        self._thread.join()
-        self._lookups.close()
+        self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            # It ends with the process. Its session is in use, so it is not closed under it.
+            _log.error("a look-up does not end")
+        else:
+            self._lookups.close()
         self._searches.close()
 
     async def _look_up(self, sql: str, key: str) -> Rows:
@@ -173,7 +190,11 @@ class PostgresReader:
             self._waiting.append(_Waiting(sql, key, loop, future))
         # Not at once: whatever else this turn of the loop asks for then shares the statement.
         loop.call_soon(self._wake)
-        return await future
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await future
+        except TimeoutError:
+            raise StoreUnavailable("the store did not answer in time", code="store.timeout") from None
 
     def _wake(self) -> None:
         with self._condition:
@@ -209,9 +230,10 @@ class PostgresReader:
             try:
                 found = self._find(sql, {waiting.key for waiting in waiters})
             except StoreUnavailable as fault:
-                _log.error("the store could not be read", exc_info=fault, extra={"look_ups": len(waiters)})
-                message, code = fault.message, fault.code
-                _resolve(waiters, lambda _: StoreUnavailable(message, code=code))  # noqa: B023 - used at once
+                fields = {"look_ups": len(waiters), "why": fault.internal}
+                _log.error("the store could not be read", exc_info=fault, extra=fields)
+                refused = fault
+                _resolve(waiters, lambda _: refused.again())  # noqa: B023 - used at once
             else:
                 _resolve(waiters, lambda waiting: found.get(waiting.key, ()))  # noqa: B023 - used at once
 

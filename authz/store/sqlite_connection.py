@@ -71,7 +71,8 @@ def open_database(
     except sqlite3.Error as fault:
         raise unavailable(fault, "opening it") from fault
     except OSError as fault:
-        raise StoreUnavailable(f"the database `{path}` cannot be opened: {fault.strerror}") from fault
+        why = f"`{path}`: {fault.strerror}"
+        raise StoreUnavailable("the database cannot be opened", internal=why) from fault
     return connection
 
 
@@ -351,6 +352,9 @@ class SqliteWriteConnection:
             return self._run(sql, parameters).fetchall()
         except sqlite3.Error as fault:
             raise unavailable(fault, "reading") from fault
+
+    def fetch_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlRow]]:
+        return [self.fetch_all(sql, row) for row in rows]
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

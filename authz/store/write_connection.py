@@ -48,6 +48,10 @@ class WriteConnection(Protocol):
         """All rows."""
         ...
 
+    def fetch_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlRow]]:
+        """Run one statement for each of `rows`; all rows that each answered. One round trip to a server."""
+        ...
+
     def close(self) -> None:
         """Release the connection."""
         ...

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from authz.api.wire import DecisionOut
+from authz.model.record import CommitOutcome
+from authz.ports import CommitUnit
 from tests.support.service import Service
 from tests.support.world import tool, tool_file
 from tests.support.world import world as world_of
@@ -169,6 +171,27 @@ async def test_a_dry_run_is_told_and_takes_nothing(service: Service) -> None:
     assert refused["retry_after_ms"] == 60_000
 
 
+async def test_what_was_full_may_be_free_when_the_call_is_decided_again(service: Service) -> None:
+    """Only a commit's own last word is a refusal: another copy of the call came between, and time passed."""
+    await effects(service, edit(service), edit(service))
+    contended = edit(service)
+    commit, commits = service.ledger.commit, []
+
+    async def slow_commit(unit: CommitUnit) -> CommitOutcome:
+        commits.append(unit)
+        if len(commits) == 2:  # found full, and the refusal is about to be written
+            assert unit.event.effect == "deny"
+            assert (await service.decide(contended))["effect"] == "deny"
+            service.clock.at_ms += 60_000
+        return await commit(unit)
+
+    service.ledger.commit = slow_commit  # type: ignore[method-assign]
+    answer = await service.decide(contended)
+
+    assert (answer["effect"], answer["code"]) == ("allow", "policy.permit")
+    assert await effects(service, edit(service), edit(service)) == ["allow", "deny"], "and it has taken"
+
+
 async def test_a_batch_is_counted_call_by_call(service: Service) -> None:
     response = await service.client.post("/decide/batch", json={"calls": [edit(service) for _ in range(4)]})
     answers = response.json()["decisions"]
@@ -188,5 +211,5 @@ async def test_tenants_have_counters_of_their_own(tmp_path: Path) -> None:
 async def test_metrics_say_what_limits_did(service: Service) -> None:
     await effects(service, *(edit(service) for _ in range(3)), edit(service, "/workspace/b", dry_run=True))
     text = (await service.client.get("/metrics")).text
-    assert 'authz_limits_total{limit="edits",outcome="reserved"} 2.0' in text
-    assert 'authz_limits_total{limit="edits",outcome="reached"} 2.0' in text
+    assert 'authz_limits_total{limit="edits",outcome="reserved",tenant="default"} 2.0' in text
+    assert 'authz_limits_total{limit="edits",outcome="reached",tenant="default"} 2.0' in text

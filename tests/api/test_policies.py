@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from authz.api.policies import AttemptOut, PoliciesOut
+from tests.support.bundles import write_bundle
 from tests.support.reloading import FORBID, Reloading, reloading
 from tests.support.world import PERMIT_ALL
 
@@ -211,3 +212,52 @@ async def test_a_rejected_reload_does_not_make_a_bundle_fresh(tmp_path: Path) ->
             running.monotonic.now += 15
             await _reload(running)
         assert (await _policies(running))["state"] == "stale"
+
+
+async def test_metrics_are_of_the_callers_tenant_only(tmp_path: Path) -> None:
+    async with reloading(tmp_path, tenants={"other": write_bundle(tmp_path / "other")}) as running:
+        service = running.service
+        other = await service.add_key("b", "decide", "audit", tenant="other")
+        body = service.body("fs/file_read", {"path": "/workspace/a"})
+        await service.decide(body, other)
+        await running.reload("other")
+        text = (await service.client.get("/metrics")).text
+        assert "other" not in text.replace('path="other"', "")
+        assert "authz_decisions_total{" not in text
+        assert 'authz_bundle_info{tenant="default"' in text
+        theirs = (await service.client.get("/metrics", headers=other)).text
+        assert 'tenant="default"' not in theirs
+        assert 'effect="allow",stage="policy",tenant="other"} 1.0' in theirs
+        assert 'authz_bundle_reloads_total{outcome="unchanged",tenant="other",trigger="signal"} 1.0' in theirs
+
+
+async def test_rules_are_listed_by_pages(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+        names = [f"r{number}" for number in range(7)]
+        running.write("\n".join(f'@id("{name}") permit (principal, action, resource);' for name in names))
+        await _reload(running)
+        client = running.service.client
+        heard: list[str] = []
+        after = ""
+        while True:
+            page = (await client.get("/policies", params={"limit": "3", "after": after})).json()
+            PoliciesOut.model_validate(page, strict=True)
+            assert page["rule_count"] == 8
+            heard += [rule["rule"] for rule in page["rules"]]
+            if page["next"] is None:
+                break
+            assert len(page["rules"]) == 3
+            after = page["next"]
+        assert heard == [*names, "authz.self-protection"]
+        assert (await _policies(running))["next"] is None
+        for query in ({"after": "absent"}, {"limit": "0"}, {"limit": "1001"}, {"rule": "r1"}):
+            refused = await client.get("/policies", params=query)
+            assert (refused.status_code, refused.json()["code"]) == (400, "input.invalid"), query
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"force": true}', b" ", b"\xff"])
+async def test_a_reload_takes_no_body(tmp_path: Path, body: bytes) -> None:
+    async with reloading(tmp_path) as running:
+        refused = await running.service.client.post("/policies/reload", content=body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "input.invalid")
+        assert running.bundles.status("default").last_attempt is None

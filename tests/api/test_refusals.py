@@ -15,6 +15,7 @@ from authz.app import create_application
 from authz.config import Config
 from authz.core.credentials import digest_api_key
 from authz.errors import AuthzError, MalformedInput, StoreUnavailable
+from authz.service.decide import MAX_BATCH_SECONDS
 from authz.store.keys import ServiceKeys
 from tests.support.service import Service
 
@@ -284,3 +285,17 @@ async def test_a_body_that_stops_halfway_is_refused_in_time() -> None:
 def test_each_error_has_its_status() -> None:
     for code, status in (("input.timeout", 408), ("input.headers_too_large", 431), ("route.method", 405)):
         assert problem(AuthzError("x", code=code))[0] == status
+
+
+async def test_what_a_batch_does_not_get_to_in_time_is_refused(service: Service) -> None:
+    """Or a key that is revoked, and a bundle that is replaced, would decide for as long as a batch lasts."""
+    decisions = service.application.services.decisions
+    times = iter([0.0, 0.0, MAX_BATCH_SECONDS, MAX_BATCH_SECONDS + 0.1])
+    decisions._monotonic = lambda: next(times)
+    response = await service.client.post("/decide/batch", json=_three(service))
+    assert response.status_code == 200
+    first, second, third = response.json()["decisions"]
+    assert (first["effect"], second["effect"]) == ("allow", "allow")
+    assert (third["problem"]["status"], third["problem"]["code"]) == (503, "store.slow")
+    assert (third["problem"]["next"], third["problem"]["retry_unchanged"]) == (["wait"], True)
+    assert [record["type"] for record in await service.records()] == ["decision.made"] * 2

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import itertools
+import os
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +183,33 @@ async def test_the_database_restarts_under_load(tmp_path: Path) -> None:
         keys = ServiceKeys.load(tmp_path / "var" / "keys.json")
         with LogSnapshot(PostgresUrl.parse(url)) as snapshot:
             assert verify_log(snapshot, keys.public_keys()).findings == ()
+
+
+def test_a_database_that_hangs_holds_up_neither_callers_nor_the_end(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """Its writer's session stands still: who asks is refused in time, and the service ends when told to."""
+    server = RunningServer(
+        bundle=write_bundle(tmp_path / "bundle"),
+        data_dir=tmp_path / "var",
+        env={"AUTHZ_DATABASE_URL": postgres_url},
+    )
+    with server, server.client(timeout_seconds=60) as client:
+        assert client.post("/decide", json=body("file_edit", "s", 1, text="x")).status_code == 200
+        with contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
+            query = (
+                "SELECT pid FROM pg_stat_activity"
+                " WHERE application_name = 'authz writer' AND datname = current_database()"
+            )
+            [(pid,)] = connection.execute(query).fetchall()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            refused = client.post("/decide", json=body("file_edit", "s", 2, text="x"))
+            assert (refused.status_code, refused.json()["code"]) == (503, "store.timeout")
+            assert client.get("/readyz").status_code == 503
+            assert server.stop() == 0
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 def _restart_when(own: Postgres, url: str, records: int) -> None:

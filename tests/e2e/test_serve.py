@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from authz.app import running
 from authz.config import Config
 from tests.support.bundles import write_bundle
 from tests.support.server import RunningServer
+from tests.support.waiting import wait_until
 
 REQUEST = {
     "subject": {"agent": "coder-1"},
@@ -197,3 +199,36 @@ def test_its_own_places_are_out_of_reach_and_its_log_is_json(tmp_path: Path) -> 
     # The log was drained and its head said, for whoever anchors it outside.
     assert any("head" in line for line in said)
     assert server.key not in server.output.read_text()
+
+
+def test_a_hangup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
+    """As from a deploy that reloads at once: who asks too early gets a reload, and not a dead service."""
+    server = RunningServer(
+        bundle=write_bundle(tmp_path / "bundle"), data_dir=tmp_path / "var", arguments=("--no-watch",)
+    )
+    over = threading.Event()
+
+    def hang_up() -> None:
+        # Its keys are made once the bundle is loaded, and long before it serves.
+        while not over.wait(0.001):
+            if (tmp_path / "var/keys.json").exists():
+                server.signal(signal.SIGHUP)
+                return
+
+    sender = threading.Thread(target=hang_up)
+    sender.start()
+    try:
+        with server, server.client() as client:
+            sender.join()
+
+            def reloaded() -> bool:
+                attempt = client.get("/policies").json()["last_attempt"]
+                return attempt is not None and (attempt["trigger"], attempt["outcome"]) == (
+                    "signal",
+                    "unchanged",
+                )
+
+            wait_until(reloaded)
+    finally:
+        over.set()
+        sender.join()

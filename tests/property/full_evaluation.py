@@ -6,7 +6,7 @@ nor the parts of the context and the schema that it tells.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import cedarpy
@@ -31,8 +31,7 @@ class FullEvaluation:
         self._settled = _Rules([policy for policy in policies if policy.match.kind is not RuleKind.ASK])
         self._asking = _Rules(asks, "permit (principal, action, resource);")
         named = _chain(_named_resources(names))
-        # Of two accounts of one entity, the first stands: see `_chain`.
-        self._resources = {json.dumps(one["uid"]): one for one in [*named][::-1]}
+        self._resources = {json.dumps(one["uid"]): one for one in named}
         self._names = names
         self._people = people
         self._known: dict[tuple[str, str], Any] = {}
@@ -47,8 +46,13 @@ class FullEvaluation:
             "resource": {"type": resource.entity.type, "id": resource.entity.id},
             "context": context,
         }
-        more = [one for one in _chain([resource]) if json.dumps(one["uid"]) not in self._resources]
-        entities = self._entities(agent, user or "").with_added_json_str(json.dumps(more))
+        chain = {json.dumps(one["uid"]): one for one in _chain([resource])}
+        own = next(iter(chain))
+        if self._resources.get(own, chain[own]) == chain[own]:
+            more = [one for uid, one in chain.items() if uid not in self._resources]
+            entities = self._entities(agent, user or "").with_added_json_str(json.dumps(more))
+        else:  # the call knows better: whether a program is `known` depends on its arguments
+            entities = self._parsed(agent, user or "", {**self._resources, own: chain[own]})
         decision, permits, erred = self._settled.ask(request, entities, self._schema)
         if erred:
             return Effect.DENY, Code.POLICY_ERROR, erred
@@ -65,10 +69,13 @@ class FullEvaluation:
         """Everybody, all tools, and every resource that a rule can name."""
         found = self._known.get((agent, user))
         if found is None:
-            people = {json.dumps(one["uid"]): one for one in self._everybody(agent, user)}
-            text = json.dumps([*people.values(), *_tools(), *self._resources.values()])
-            found = self._known[agent, user] = cedarpy.Entities.from_json_str(text, self._schema)
+            found = self._known[agent, user] = self._parsed(agent, user, self._resources)
         return found
+
+    def _parsed(self, agent: str, user: str, resources: Mapping[str, Any]) -> Any:
+        people = {json.dumps(one["uid"]): one for one in self._everybody(agent, user)}
+        text = json.dumps([*people.values(), *_tools(), *resources.values()])
+        return cedarpy.Entities.from_json_str(text, self._schema)
 
     def _everybody(self, agent: str, user: str) -> Iterable[dict[str, Any]]:
         people = self._people

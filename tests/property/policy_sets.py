@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from authz.model.call import Call
 from tests.property import literals
@@ -302,7 +303,7 @@ def random_path(random: Random, names: Names) -> str:
 
 def random_call(random: Random, names: Names) -> Call:
     """One call, by somebody, of some tool, on something."""
-    who = {
+    who: dict[str, Any] = {
         "agent": random.choice([*names.agents, "nobody"]),
         "user": random.choice([*names.users, "nobody", None]),
         "session": random.choice(["s-1", None]),

@@ -24,10 +24,11 @@ from authz.model.call import Call
 from authz.model.capability import NO_CAPABILITY
 from authz.model.decision import Access, Code, Effect
 from tests.property.full_evaluation import FullEvaluation, Verdict
+from tests.property.literals import ALL_TOOLS
 from tests.property.policy_sets import Names, People, RuleMaker, random_call, random_people
 from tests.support.world import NOW_MS, PERMIT_ALL, decide_in, world
 
-OPEN = world()
+OPEN = world(tools=ALL_TOOLS)
 """Everything is allowed there, so every stage before the rules runs."""
 OUTCOMES = {
     Code.POLICY_PERMIT,
@@ -103,7 +104,7 @@ def usable(rules: list[str], people: People) -> Ruleset:
     kept = [*rules, '@id("none") permit (principal, action, resource) when { false };']
     while True:
         try:
-            return world("\n".join(kept), entities=people.yaml)
+            return world("\n".join(kept), entities=people.yaml, tools=ALL_TOOLS)
         except BundleError as error:
             refused = {problem.line for problem in error.problems}
             if refused <= {None}:

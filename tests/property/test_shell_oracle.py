@@ -1,17 +1,12 @@
 """What bash does with a line is among what was predicted, for generated lines (SH1 to SH7)."""
 
-import os
 import shutil
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from authz.core.canonical.shell import ShellAccess, analyse_shell
-from authz.model.resource import Base, NotCanonical, Scope, Verb
-from tests.property.shell_oracle import BashOracle, Ran
+from tests.property.shell_oracle import BashOracle, check_predicted
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,37 +86,4 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> BashOracle:
 )
 @given(line=LINE)
 def test_what_bash_does_was_predicted(line: str, bash: BashOracle) -> None:
-    work = str(bash.work)
-    found = analyse_shell(line, Base(cwd=work, home=work))
-    assert not isinstance(found, NotCanonical)
-    is_opaque = any(access.resource.kind == "opaque" for access in found)
-    event("opaque" if is_opaque else "understood")
-    if is_opaque:
-        return  # it is asked for, whatever it does
-    ran, changed = bash.run(line)
-    programs = {access.resource.entity.id.split("/")[0] for access in found if access.verb is Verb.EXECUTE}
-    for one in ran:
-        assert one.name in programs, (line, one)
-        _check_operands(line, one, found)
-    for path in changed:
-        assert _covers(found, Verb.WRITE, path), (line, path)
-
-
-def _check_operands(line: str, ran: Ran, found: Sequence[ShellAccess]) -> None:
-    verb = {"rm": Verb.DELETE, "touch": Verb.WRITE, "mkdir": Verb.WRITE}.get(ran.name, Verb.READ)
-    skipped = {"-f", "-la", "-p", "-n", "2"}
-    for argument in ran.arguments:
-        if argument in skipped or argument.startswith("/dev/fd/"):
-            continue
-        path = os.path.normpath(os.path.join(ran.cwd, argument))
-        assert _covers(found, verb, path), (line, ran, path)
-
-
-def _covers(found: Sequence[ShellAccess], verb: Verb, path: str) -> bool:
-    for access in found:
-        resource = access.resource.entity
-        if access.verb is not verb or resource.type != "File":
-            continue
-        if resource.id == path or (access.scope is Scope.TREE and Path(path).is_relative_to(resource.id)):
-            return True
-    return False
+    event("opaque" if check_predicted(line, bash) else "understood")

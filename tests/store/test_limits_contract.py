@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from authz.core.limits import MAX_RESERVATIONS
 from authz.errors import StoreUnavailable
 from authz.model.limit import LimitReached, Reached, Reservation
 from authz.model.record import CommitOutcome, Committed, Conflict, EventQuery
@@ -205,6 +206,95 @@ async def test_a_clock_that_was_far_ahead_does_not_block_for_ever(ledger: AnyLed
     assert fitted([await take(ledger, taking()) for _ in range(4)]) == 3
 
 
+@pytest.mark.parametrize("back_ms", [1000, 120_000, 300_000])
+async def test_slots_are_held_when_the_clock_goes_back(ledger: AnyLedger, clock: Clock, back_ms: int) -> None:
+    """A slot lasts as long as its decision, also by a counter's time that is ahead of the clock."""
+    lasts_ms = 60_000
+    clock.at_ms = START_MS + back_ms
+    assert isinstance(await take(ledger, slot(clock.at_ms + 1000)), Committed)
+    clock.at_ms += 2000  # the only slot has ended, and the counter knows this time
+    assert isinstance(await take(ledger, slot(clock.at_ms + lasts_ms)), Committed)
+    clock.at_ms -= back_ms
+
+    outcomes = []
+    for _ in range(12):
+        outcomes.append(await take(ledger, slot(clock.at_ms + lasts_ms)))
+        clock.at_ms += 1000
+
+    assert fitted(outcomes) == 1, "beside the one that is held, in twelve seconds of sixty"
+
+
+async def test_slots_of_a_clock_that_is_behind_share_the_cap(ledger: AnyLedger, clock: Clock) -> None:
+    """As of two replicas, one 90 s behind the other."""
+    clock.at_ms = START_MS + 90_000
+    assert isinstance(await take(ledger, slot(clock.at_ms + 60_000)), Committed)
+    clock.at_ms = START_MS
+    assert fitted([await take(ledger, slot(clock.at_ms + 60_000)) for _ in range(10)]) == 1
+
+
+async def test_a_clock_that_was_far_ahead_does_not_hold_slots_for_ever(
+    ledger: AnyLedger, clock: Clock
+) -> None:
+    clock.at_ms = START_MS + 100 * HOUR_MS
+    assert fitted([await take(ledger, slot(clock.at_ms + ends_ms)) for ends_ms in (4000, 9000, 1)]) == 2
+    clock.at_ms = START_MS
+
+    refused = await take(ledger, slot(clock.at_ms + 60_000))
+    assert refused == LimitReached(reached=(Reached(key="slots", frees_at_ms=START_MS + 4000),))
+    clock.at_ms = START_MS + 4000
+    outcomes = [await take(ledger, slot(clock.at_ms + 60_000)) for _ in range(2)]
+    assert fitted(outcomes) == 1, "what each had left, it still has: no more and no less"
+
+
+async def test_a_decision_that_ended_before_its_commit_takes_no_slot(ledger: AnyLedger, clock: Clock) -> None:
+    assert fitted([await take(ledger, slot(clock.at_ms, cap=1)) for _ in range(3)]) == 3
+    assert fitted([await take(ledger, slot(clock.at_ms + 1, cap=1)) for _ in range(2)]) == 1
+
+
+async def test_full_counters_of_a_batch_are_told_apart(ledger: AnyLedger, clock: Clock) -> None:
+    """Each refusal says when its own would fit, also beyond what a batch has itself taken before it."""
+    for number in range(20):
+        clock.at_ms = START_MS + number
+        assert isinstance(await take(ledger, taking("old", cap=20)), Committed)
+    clock.at_ms = START_MS + 1000
+    wanted = [
+        taking("old", cap=20),
+        taking("new", cap=2),
+        taking("old", amount=15, cap=20),
+        taking("new", cap=2),
+        taking("new", cap=2),
+        taking("old", amount=20, cap=20),
+        taking("old", cap=21),
+        taking("old", cap=21),
+        taking("old", amount=21, cap=21),
+    ]
+
+    outcomes = await asyncio.gather(
+        *(ledger.commit(unit(number, each)) for number, each in enumerate(wanted, start=1))
+    )
+
+    frees_ms = [
+        outcome.reached[0].frees_at_ms - START_MS - MINUTE_MS
+        if isinstance(outcome, LimitReached) and outcome.reached[0].frees_at_ms is not None
+        else None
+        for outcome in outcomes
+    ]
+    assert frees_ms == [0, None, 14, None, 1000, 19, None, 0, 1000]
+
+
+async def test_one_call_takes_of_a_bounded_number_of_counters(ledger: AnyLedger, clock: Clock) -> None:
+    def many(count: int) -> tuple[Reservation, ...]:
+        return tuple(taking(f"key-{number}", cap=1) for number in range(count))
+
+    with pytest.raises(StoreUnavailable) as refused:
+        await ledger.commit(unit(1, *many(MAX_RESERVATIONS + 1)))
+    assert refused.value.code == "store.unwritable"
+    assert isinstance(await ledger.commit(unit(2, *many(MAX_RESERVATIONS))), Committed)
+    full = await ledger.commit(unit(3, *many(MAX_RESERVATIONS)))
+    assert isinstance(full, LimitReached)
+    assert len(full.reached) == MAX_RESERVATIONS
+
+
 async def test_counters_are_apart(ledger: AnyLedger, clock: Clock) -> None:
     for key in ("a", "b"):
         assert fitted([await take(ledger, taking(key)) for _ in range(4)]) == 3
@@ -224,7 +314,8 @@ async def test_many_that_end_at_once_are_all_free(ledger: AnyLedger, clock: Cloc
 
 
 @pytest.mark.parametrize(
-    "wrong", [taking(amount=-1), taking(amount=2**63), taking(key="\ud800"), taking(cap=-1)]
+    "wrong",
+    [taking(amount=-1), taking(amount=2**63), taking(key="\ud800"), taking(key="a\0"), taking(cap=-1)],
 )
 async def test_a_reservation_that_cannot_be_written_is_refused_alone(
     ledger: AnyLedger, wrong: Reservation

@@ -1,20 +1,26 @@
 """Reservations in a database: they outlast the process, go with a failed transaction, and do not pile up."""
 
 import asyncio
+import contextlib
+import dataclasses
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from authz.errors import StoreUnavailable
 from authz.model.limit import LimitReached, Reservation
-from authz.model.record import Committed
+from authz.model.record import CommitOutcome, Committed
 from authz.ports import CommitUnit
 from authz.store.keys import ServiceKeys
+from authz.store.ledger import DurableLedger
 from authz.store.postgres import PostgresLedger
 from authz.store.postgres_url import PostgresUrl
 from authz.store.sqlite import SqliteLedger
-from tests.store.world import QUIET, Clock, event, open_watched
+from tests.store.durable import DurableStore
+from tests.store.world import QUIET, Clock, WatchedConnection, event, open_watched
 
 MINUTE_MS = 60_000
 
@@ -125,3 +131,75 @@ async def test_replicas_share_their_counters(postgres_url: str, tmp_path: Path) 
             await ledger.close()
     assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 25
     assert sum(isinstance(outcome, LimitReached) for outcome in outcomes) == 55
+
+
+def many(number: int, keys: Sequence[str], *, cap: int, only_checked: bool = False) -> CommitUnit:
+    reservations = tuple(reservation for key in keys for reservation in unit(0, key, cap=cap).reservations)
+    return CommitUnit(event=event(number), reservations=reservations, only_checked=only_checked)
+
+
+async def commit_together(
+    ledger: DurableLedger, watched: WatchedConnection, units: Sequence[CommitUnit]
+) -> list[CommitOutcome]:
+    """Commit units that all wait for the same transaction, and count from there on."""
+    watched.hold()
+    first = asyncio.ensure_future(ledger.commit(CommitUnit(event=event(0))))
+    await asyncio.to_thread(watched.at_commit.wait, 10)
+    waiting = [asyncio.ensure_future(ledger.commit(each)) for each in units]
+    await asyncio.sleep(0)
+    watched.asked = 0
+    watched.order.clear()
+    watched.release()
+    await first
+    return await asyncio.gather(*waiting)
+
+
+async def test_however_many_counters_are_full_the_database_is_asked_a_few_times(store: DurableStore) -> None:
+    """Else one caller of many limits would hold up every other, in the one transaction that all wait for."""
+    ledger, watched = store.open()
+    async with ledger:
+        keys = [f"key-{number}" for number in range(256)]
+        fitting = [many(number, keys[number * 32 :][:32], cap=1) for number in range(8)]
+        assert all(isinstance(each, Committed) for each in await commit_together(ledger, watched, fitting))
+        asked_when_free = watched.asked
+        outcomes = await commit_together(ledger, watched, fitting * 4)
+        assert watched.order.count("begin") == 1
+        assert all(isinstance(each, LimitReached) and len(each.reached) == 32 for each in outcomes)
+    assert asked_when_free < 12
+    assert watched.asked < 12
+
+
+async def test_one_transaction_takes_a_bounded_number_of_counters(store: DurableStore) -> None:
+    ledger, watched = store.open(limits=dataclasses.replace(QUIET, max_reservations=100))
+    async with ledger:
+        units = [many(number, [f"{number}-{key}" for key in range(30)], cap=1) for number in range(10)]
+        outcomes = await commit_together(ledger, watched, units)
+        assert all(isinstance(outcome, Committed) for outcome in outcomes)
+        assert watched.order.count("begin") == 4, "three of thirty each time; none is left behind"
+
+
+async def test_what_takes_nothing_makes_no_counter(tmp_path: Path) -> None:
+    ledger, _ = open_watched(tmp_path / "authz.db")
+    async with ledger:
+        assert isinstance(await ledger.commit(many(1, ["a", "b"], cap=1, only_checked=True)), Committed)
+        assert isinstance(await ledger.commit(many(2, ["a", "b"], cap=0)), LimitReached)
+        assert rows(tmp_path / "authz.db", "limit_counters") == 0
+        assert isinstance(await ledger.commit(many(3, ["a"], cap=1)), Committed)
+        assert rows(tmp_path / "authz.db", "limit_counters") == 1
+
+
+async def test_a_default_that_reads_the_past_admits_no_more(postgres_url: str, tmp_path: Path) -> None:
+    """`repeatable read` would show each what was there before it waited for the other."""
+    url = PostgresUrl.parse(postgres_url)
+    with contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as admin:
+        name = admin.info.dbname
+        admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'".encode())
+    signer, clock = ServiceKeys.generate(), Clock(step_ms=0)
+    async with (
+        PostgresLedger.open(url, tmp_path, clock=clock, signer=signer, limits=QUIET) as one,
+        PostgresLedger.open(url, tmp_path, clock=clock, signer=signer, limits=QUIET) as other,
+    ):
+        wanted = [ledger.commit(unit(number, "x", cap=10)) for number in range(30) for ledger in (one, other)]
+        outcomes = await asyncio.gather(*wanted)
+    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 10
+    assert sum(isinstance(outcome, LimitReached) for outcome in outcomes) == 50

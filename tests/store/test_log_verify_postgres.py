@@ -173,5 +173,5 @@ def test_what_cannot_be_read(
     monkeypatch.setenv("AUTHZ_DATABASE_URL", "postgresql://ada:correct-horse@127.0.0.1:1/x?connect_timeout=2")
     assert run_command(log_verify) == 2
     said = capsys.readouterr().err
-    assert "connecting to postgresql://127.0.0.1:1/x" in said
+    assert "the store cannot be reached (`postgresql://127.0.0.1:1/x`: `" in said
     assert "correct-horse" not in said

@@ -111,6 +111,8 @@ class WatchedConnection:
         self.fail_after_commit = 0
         """The same, but they are durable and only the answer is lost."""
         self._writes_records = False
+        self.asked = 0
+        """How often the database was asked for something, BEGIN and COMMIT left out."""
 
     def hold(self) -> None:
         """Let the next COMMIT wait for `release`."""
@@ -143,20 +145,29 @@ class WatchedConnection:
         self.inner.rollback()
 
     def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
+        self.asked += 1
         return self.inner.execute(sql, parameters)
 
     def execute_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[int]:
+        self.asked += 1
         return self.inner.execute_each(sql, rows)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
+        self.asked += 1
         self._writes_records |= sql.startswith("INSERT INTO events ")
         self.inner.execute_many(sql, rows)
 
     def fetch_one(self, sql: str, parameters: Sequence[SqlValue] = ()) -> SqlRow | None:
+        self.asked += 1
         return self.inner.fetch_one(sql, parameters)
 
     def fetch_all(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[SqlRow]:
+        self.asked += 1
         return self.inner.fetch_all(sql, parameters)
+
+    def fetch_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlRow]]:
+        self.asked += 1
+        return self.inner.fetch_each(sql, rows)
 
     def close(self) -> None:
         self.inner.close()

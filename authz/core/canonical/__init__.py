@@ -19,7 +19,7 @@ from authz.core.canonical.path import canonical_directory, canonicalize_path
 from authz.core.canonical.program import program_id, program_resource
 from authz.core.canonical.repo import branch_id, canonicalize_repo, named_repo, repo_id
 from authz.core.canonical.spelling import JsonScalar
-from authz.core.canonical.sql import sql_id, sql_resource
+from authz.core.canonical.sql_names import sql_id, sql_resource
 from authz.core.canonical.url import canonicalize_url
 from authz.model.resource import Base, NotCanonical, Resource, Volume
 

@@ -35,6 +35,8 @@ _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
 _SCP_LIKE = re.compile(r"(?:([^/@:\[\]]+)@)?(\[[0-9A-Fa-f:.]+\]|[^/:\[\]]+):(.*)", re.DOTALL)
 _AUTHORITY = re.compile(r"(?:([^/@]*)@)?(\[[0-9A-Fa-f:.]+\]|[^/:@\[\]]*)(?::([0-9]{1,5})?)?")
 _DEFAULT_PORTS = {"ssh": "22", "git+ssh": "22", "ssh+git": "22", "git": "9418", "http": "80", "https": "443"}
+_FOLDING = frozenset(("github.com", "gitlab.com", "bitbucket.org", "codeberg.org"))
+"""Servers to which `Team/App` and `team/app` are one repository."""
 _IS_SERVER = re.compile(r"[.:]")
 _NOT_IN_A_SEGMENT = frozenset("\\%?#")
 _NAME_OF_ACCOUNT = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -154,7 +156,7 @@ def _from_url(scheme: str, rest: str) -> Remote | NotCanonical:
     plain = _decoded(path)
     if isinstance(plain, NotCanonical):
         return plain
-    port = "" if port == _DEFAULT_PORTS[scheme] else port
+    port = "" if port.lstrip("0") == _DEFAULT_PORTS[scheme] else port
     return _from_parts(scheme, found[1], found[2], port, plain)
 
 
@@ -179,6 +181,8 @@ def _from_parts(scheme: str, account: str | None, host: str, port: str, path: st
         return NotCanonical(code=known.code.replace("host.", "repo.host_"), message=known.message)
     if port and not 0 < int(port) < 2**16:
         return _refused("port", "the port is not between 1 and 65535")
+    if known.id in _FOLDING:
+        path = path.lower()
     segments = [part for part in path.split("/") if part]
     if segments:
         segments[-1] = segments[-1].removesuffix(".git")

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from authz.core.canonical.spelling import check_characters, has_invisible, percent_encoded
+from authz.core.canonical.spelling import check_characters, has_invisible
+from authz.core.canonical.sql_names import table_resource
 from authz.core.canonical.sql_nodes import UNDERSTOOD
-from authz.model.resource import Entity, NotCanonical, Resource, Scope, Verb
+from authz.model.resource import NotCanonical, Resource, Scope, Verb
 
 MAX_SQL_CHARACTERS: Final = 16384
 MAX_NESTING: Final = 64
@@ -36,7 +36,6 @@ DIALECTS: Final = frozenset({"postgres", "mysql", "sqlite", "tsql", "snowflake",
 # `/*` nests in some dialects and not in others, `/*!` is executed by some; `--` is a comment for some only
 # before white space; a backslash ends a string early for some. Readers that differ here are no reader.
 _READ_DIFFERENTLY: Final = re.compile(r"/\*|--(?!\s|$)|\\|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_DATABASE: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _BRACKETS: Final = re.compile(r"[()\[\]{}]|\b(?:case|begin|end)\b", re.IGNORECASE)
 
 
@@ -104,9 +103,18 @@ def _parsed(text: str, dialect: str) -> list[exp.Expr] | None:
     if not statements or len(statements) > MAX_STATEMENTS:
         return None
     understood = all(
-        type(node).__name__ in UNDERSTOOD for statement in statements for node in statement.walk()
+        # What is no statement is a word that the parser takes for a column: `LISTEN x`, `REINDEX`.
+        isinstance(statement, _STATEMENTS)
+        and all(type(node).__name__ in UNDERSTOOD for node in statement.walk())
+        for statement in statements
     )
     return statements if understood else None
+
+
+_STATEMENTS: Final = (
+    *(exp.Query, exp.Values, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable, exp.Create),
+    *(exp.Drop, exp.Alter, exp.Transaction, exp.Commit, exp.Rollback),
+)
 
 
 class _NotUnderstood(Exception):
@@ -126,17 +134,50 @@ class _Statement:
     def accesses(self) -> Iterator[SqlAccess]:
         """Changes of the statement and of every changing statement inside it, then the reads."""
         changed: set[int] = set()
+        aliases = self._aliases()
         for node in self._root.walk():
+            self._check_side(node)
             changes = list(_changes(node))
             # The parser may put a target elsewhere in a later version: then nothing is known of it.
             if isinstance(node, _CHANGING) and not changes:
                 raise _NotUnderstood("target", "the statement does not say what it changes")
             for verb, table, scope in changes:
                 changed.add(id(table))
-                yield self._access(verb, table, scope)
+                for target in self._behind(table, aliases):
+                    yield self._access(verb, target, scope)
         for table in self._root.find_all(exp.Table):
             if id(table) not in changed and not _is_cte(table):
                 yield self._access(Verb.READ, table, Scope.OBJECT)
+
+    def _aliases(self) -> dict[str, list[exp.Expr]]:
+        """The tables of the statement by what it calls them, so far as it calls them something else."""
+        found: dict[str, list[exp.Expr]] = {}
+        for table in self._root.find_all(exp.Table):
+            if table.alias:
+                found.setdefault(table.alias.casefold(), []).append(table)
+        return found
+
+    def _behind(self, table: exp.Expr, aliases: dict[str, list[exp.Expr]]) -> list[exp.Expr]:
+        """What is changed where `table` is named: `DELETE x FROM orders x` deletes from `orders`."""
+        if not isinstance(table, exp.Table) or table.args.get("db") is not None:
+            return [table]
+        if _is_cte(table):
+            raise _NotUnderstood("target", "what the statement changes is a name that it defines itself")
+        named = [other for other in aliases.get(table.name.casefold(), ()) if other is not table]
+        if not named:
+            return [table]
+        if any(_is_cte(other) for other in named if isinstance(other, exp.Table)):
+            raise _NotUnderstood("target", "what the statement changes is a name that it defines itself")
+        return named if self._connection.dialect in ("mysql", "tsql") else [table, *named]
+
+    def _check_side(self, node: exp.Expr) -> None:
+        """Refuse what changes more than its target, and a word that the parser took for a name."""
+        if isinstance(node, exp.Returning) and node.args.get("into"):
+            raise _NotUnderstood("target", "the statement writes its output into another table")
+        if isinstance(node, exp.TruncateTable) and str(node.args.get("option") or "").lower() == "cascade":
+            raise _NotUnderstood("cascade", "the statement reaches tables that it does not name")
+        if isinstance(node, exp.Identifier) and not node.quoted and node.name.casefold() in _ALONE:
+            raise _NotUnderstood("name", "a name is one that may be a statement of its own")
 
     def _access(self, verb: Verb, table: exp.Expr, scope: Scope) -> SqlAccess:
         if not isinstance(table, exp.Table):
@@ -148,6 +189,8 @@ class _Statement:
         if table.args.get("catalog") is not None or len(table.parts) > 2:
             raise _NotUnderstood("catalog", "the statement names another database")
         parts = tuple(self._name(part) for part in table.parts)
+        if self._connection.dialect == "postgres" and len(parts) == 1 and parts[0].startswith("pg_"):
+            return ("pg_catalog", *parts)  # it comes first on every search path
         if len(parts) == 2 or table.this is None:
             return parts  # without `this`, a schema
         if self._connection.default_schema is None:
@@ -161,6 +204,7 @@ class _Statement:
         name: str = folded.name
         if (
             not name
+            or "*" in name  # many tables, to BigQuery
             or len(name) > MAX_NAME_CHARACTERS
             or check_characters("sql", name)
             or has_invisible(name)
@@ -173,6 +217,10 @@ _CHANGING: Final = (
     *(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable, exp.Into),
     *(exp.Create, exp.Drop, exp.Alter),
 )
+_ALONE: Final = frozenset(
+    ("shutdown", "checkpoint", "reconfigure", "revert", "commit", "rollback", "kill", "dump", "load", "go")
+)
+"""Statements of one word that need no separator before them in T-SQL, where a name may stand."""
 _Change = tuple[Verb, exp.Expr, Scope]
 
 
@@ -180,13 +228,16 @@ def _changes(node: exp.Expr) -> Iterator[_Change]:
     """What `node` by itself changes. Nodes that change nothing yield nothing."""
     if isinstance(node, exp.Insert):
         yield Verb.WRITE, _target(node.this), Scope.OBJECT
-        if node.args.get("overwrite"):
+        if node.args.get("overwrite") or str(node.args.get("alternative") or "").lower() == "replace":
             yield Verb.DELETE, _target(node.this), Scope.OBJECT
     elif isinstance(node, exp.Update):
         for table in _joined(node):
             yield Verb.WRITE, table, Scope.OBJECT
     elif isinstance(node, exp.Delete):
-        for table in node.args.get("tables") or _joined(node):
+        tables = node.args.get("tables")
+        if any(table.args.get("alias") is not None for table in tables or ()):
+            raise _NotUnderstood("target", "the statement does not say plainly what it deletes from")
+        for table in tables or _joined(node):
             yield Verb.DELETE, table, Scope.OBJECT
     elif isinstance(node, exp.Merge):
         yield Verb.WRITE, _target(node.this), Scope.OBJECT
@@ -207,9 +258,11 @@ def _definitions(node: exp.Expr) -> Iterator[_Change]:
             raise _NotUnderstood("definition", "the statement defines something else than a table or a view")
         yield Verb.ADMINISTER, _target(node.this), Scope.OBJECT
     elif isinstance(node, exp.Drop):
-        if node.kind not in ("TABLE", "VIEW", "SCHEMA", "DATABASE"):
+        if node.kind not in ("TABLE", "VIEW", "SCHEMA"):
             raise _NotUnderstood("definition", "the statement drops something else than a table or a view")
-        whole = node.kind in ("SCHEMA", "DATABASE") or bool(node.args.get("cascade"))
+        whole = node.kind == "SCHEMA"
+        if node.args.get("cascade") and not whole:
+            raise _NotUnderstood("cascade", "the statement reaches tables that it does not name")
         for table in node.args.get("tables") or [_target(node.this)]:
             yield Verb.ADMINISTER, table, Scope.TREE if whole else Scope.OBJECT
             yield Verb.DELETE, table, Scope.TREE if whole else Scope.OBJECT
@@ -217,6 +270,9 @@ def _definitions(node: exp.Expr) -> Iterator[_Change]:
         if node.args.get("kind") not in ("TABLE", "VIEW"):
             raise _NotUnderstood("definition", "the statement alters something else than a table or a view")
         yield Verb.ADMINISTER, _target(node.this), Scope.OBJECT
+        for action in node.args.get("actions") or ():
+            if isinstance(action, exp.AlterRename):
+                yield Verb.ADMINISTER, _target(action.this), Scope.OBJECT
 
 
 def _target(node: exp.Expr | None) -> exp.Expr:
@@ -255,34 +311,6 @@ def _is_cte(table: exp.Table) -> bool:
         inside.append(node)
         node = node.parent
     return False
-
-
-def table_resource(database: str, names: tuple[str, ...]) -> Resource:
-    """The table (or schema, with one name; or database, with none) behind a connection."""
-    path = (database, *(percent_encoded(name).replace("/", "%2F") for name in names))
-    types = ("Database", "Schema", "Table")
-    chain = tuple(
-        Entity(type=types[length - 1], id="/".join(path[:length])) for length in range(len(path), 0, -1)
-    )
-    return Resource(kind="sql", uri=f"sql:{chain[0].id}", value=chain[0].id, chain=chain)
-
-
-def sql_resource(text: str) -> Resource | NotCanonical:
-    """The table, schema or database of a canonical id: `prod/shop/orders`, `prod/shop`, `prod`."""
-    database, *names = text.split("/")
-    if len(names) > 2 or not _DATABASE.fullmatch(database) or not all(names):
-        return NotCanonical(code="sql.name", message="write `database/schema/table`, each percent-encoded")
-    return table_resource(database, tuple(unquote(name) for name in names))
-
-
-def sql_id(text: str, parts: int) -> str | NotCanonical:
-    """The id of a `Table` (3 parts), `Schema` (2) or `Database` (1) as rules write it."""
-    found = sql_resource(text)
-    if isinstance(found, NotCanonical):
-        return found
-    if len(found.chain) != parts:
-        return NotCanonical(code="sql.name", message=f"this type has {parts} parts: `database/schema/table`")
-    return found.entity.id
 
 
 def _on_database(connection: Connection) -> SqlAccess:

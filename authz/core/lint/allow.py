@@ -1,9 +1,10 @@
 """Findings that somebody has looked at and accepts, with the reason, where the finding is.
 
 A rule says `@lint_allow("rule.unasked: the bank asks itself")`, several with `;` between them; a tool says
-`lint: {allow: [{code: tool.no-settlement, reason: …}]}`. What is accepted is still told, apart from the
-rest; an acceptance that nothing needs is a finding itself, so that none outlives its cause. An error is
-never accepted: it keeps the bundle from loading.
+`lint: {allow: [{code: tool.no-settlement, reason: …}]}`. A rule that has several findings of one code names
+the one that is accepted, `@lint_allow("rule.undeclared ada: she joins in May")`. What is accepted is still
+told, apart from the rest; an acceptance that nothing needs is a finding itself, so that none outlives its
+cause. An error is never accepted: it keeps the bundle from loading.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ ANNOTATION: Final = "lint_allow"
 UNUSED: Final = "lint.unused-allow"
 NO_REASON: Final = "lint.allow-without-reason"
 UNKNOWN_CODE: Final = "lint.unknown-code"
+COVERS_SEVERAL: Final = "lint.allow-covers-several"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,20 @@ class Allowance:
     reason: str
     file: str
     line: int | None
+    value: str = ""
+    """Only a finding whose message names this is accepted; empty for every one of the code."""
+    is_for_one: bool = False
+    """Whether a second finding that it covers is one that nobody may have looked at."""
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether it accepts this finding. An error is never accepted."""
+        problem = finding.problem
+        return (
+            bool(self.reason)
+            and (self.subject, self.code) == (finding.subject, problem.code)
+            and problem.severity != Severity.ERROR
+            and (not self.value or any(f"{q}{self.value}{q}" in problem.message for q in '`"'))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +60,16 @@ def allowed_by_rule(outline: Outline) -> Iterator[Allowance]:
     """What the `@lint_allow` of a rule accepts."""
     text = outline.annotations.get(ANNOTATION, "")
     for part in filter(None, (part.strip() for part in text.split(";"))):
-        code, _, reason = part.partition(":")
+        named, _, reason = part.partition(":")
+        code, _, value = named.strip().partition(" ")
         yield Allowance(
             subject=outline.id,
-            code=code.strip(),
+            code=code,
             reason=reason.strip(),
             file=outline.match.file or "",
             line=outline.match.line,
+            value=value.strip(),
+            is_for_one=True,
         )
 
 
@@ -58,24 +77,28 @@ def settle(
     findings: Iterable[Finding], allowances: Sequence[Allowance], codes: frozenset[str]
 ) -> tuple[list[BundleProblem], list[Accepted]]:
     """(what stands, what is accepted), each in the order found; `codes` are all that there are."""
-    usable = {(allowed.subject, allowed.code): allowed for allowed in allowances if allowed.reason}
-    used: set[tuple[str, str]] = set()
+    by_key: dict[tuple[str, str], list[int]] = {}
+    for number, allowed in enumerate(allowances):
+        by_key.setdefault((allowed.subject, allowed.code), []).append(number)
+    covered = [0] * len(allowances)
     standing: list[BundleProblem] = []
     accepted: list[Accepted] = []
     for finding in findings:
-        key = (finding.subject, finding.problem.code)
-        if key in usable and finding.problem.severity != Severity.ERROR:
-            used.add(key)
-            accepted.append(Accepted(problem=finding.problem, reason=usable[key].reason))
-        else:
+        own = by_key.get((finding.subject, finding.problem.code), ())
+        covering = [number for number in own if allowances[number].covers(finding)]
+        if not covering:
             standing.append(finding.problem)
-    standing += [problem for allowed in allowances for problem in _doubts(allowed, used=used, codes=codes)]
+        else:
+            covered[covering[0]] += 1
+            accepted.append(Accepted(problem=finding.problem, reason=allowances[covering[0]].reason))
+    for allowed, count in zip(allowances, covered, strict=True):
+        standing += _doubts(allowed, count=count, codes=codes)
     return standing, accepted
 
 
-def _doubts(
-    allowed: Allowance, *, used: set[tuple[str, str]], codes: frozenset[str]
-) -> Iterator[BundleProblem]:
+def _doubts(allowed: Allowance, *, count: int, codes: frozenset[str]) -> Iterator[BundleProblem]:
+    """What is wrong with an acceptance that covers so many findings."""
+
     def doubt(code: str, message: str, hint: str) -> BundleProblem:
         return BundleProblem(
             f"`{allowed.subject}`: {message}",
@@ -86,11 +109,18 @@ def _doubts(
             severity=Severity.WARNING,
         )
 
+    named = f"{allowed.code} {allowed.value}".strip()
     if allowed.code not in codes:
         close = get_close_matches(allowed.code, sorted(codes), n=1)
         hint = f"did you mean `{close[0]}`?" if close else "`authz check --help` lists the codes"
         yield doubt(UNKNOWN_CODE, f"it accepts `{allowed.code}`, which is no code", hint)
     elif not allowed.reason:
         yield doubt(NO_REASON, f"it accepts `{allowed.code}` without a reason", "write why: `code: reason`")
-    elif (allowed.subject, allowed.code) not in used:
-        yield doubt(UNUSED, f"it accepts `{allowed.code}`, which is not found", "delete what it accepts")
+    elif not count:
+        yield doubt(UNUSED, f"it accepts `{named}`, which is not found", "delete what it accepts")
+    elif count > 1 and allowed.is_for_one:
+        yield doubt(
+            COVERS_SEVERAL,
+            f"it accepts `{named}` once, and there are {count}",
+            f"name the one that was looked at: `{allowed.code} NAME: reason`",
+        )

@@ -68,6 +68,23 @@ def condition_always_holds(facts: RuleFacts) -> Iterator[Hit]:
             yield at_rule(outline, f"it asks for `{part}` or its opposite, which always holds", hint)
 
 
+_CONSTANT: Final = {
+    "holds": ("always holds", "delete it, or compare what was meant"),
+    "fails": ("never holds", "delete it, or compare what was meant"),
+    "errs": ("fails on every call, and a rule that fails denies", "write the value that was meant"),
+}
+
+
+def constant_part(facts: RuleFacts) -> Iterator[Hit]:
+    """A part of a condition reads nothing of the call, so what it comes to was known when it was written."""
+    for outline in facts.outlines:
+        if outline.id in facts.dead:
+            continue  # Cedar knows by the types alone, and that is told already
+        for part in outline.constants:
+            what, hint = _CONSTANT[part.outcome]
+            yield at_rule(outline, f"`{part.text}` reads nothing of the call: it {what}", hint)
+
+
 def is_unconditional(facts: RuleFacts, outline: Outline) -> bool:
     """Whether the scope alone decides: without conditions, or with such as always hold."""
     dead = facts.dead.get(outline.id)
@@ -119,6 +136,12 @@ LINTS: Final = (
         severity=Severity.WARNING,
         says="a condition that everything in the scope fulfils",
         find=condition_always_holds,
+    ),
+    Lint(
+        code="rule.constant-part",
+        severity=Severity.WARNING,
+        says="a part of a condition that is the same for every call",
+        find=constant_part,
     ),
     Lint(
         code="rule.permits-everything",

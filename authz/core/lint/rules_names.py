@@ -82,6 +82,49 @@ def unassertable(facts: RuleFacts) -> Iterator[Hit]:
                 )
 
 
+def undeclared(facts: RuleFacts) -> Iterator[Hit]:
+    """An agent or user that anybody may speak for and nothing declares: mostly another one, misspelt."""
+    for kind in ("Agent", "User"):
+        said = [profile.agents if kind == "Agent" else profile.users for profile in facts.profiles.values()]
+        asserted = frozenset[str]().union(*said)
+        declared = {name for found, name in facts.parents if found == kind}
+        if "*" not in asserted:
+            continue  # then `unassertable` tells
+        for outline, (found, name) in _entities(facts):
+            if found == kind and name and name not in declared | asserted:
+                yield at_rule(
+                    outline,
+                    f'{kind}::"{name}" is declared nowhere',
+                    _nearest(name, declared | asserted, f"add it under `{kind.lower()}s` in entities.yaml"),
+                )
+
+
+def unknown_tag(facts: RuleFacts) -> Iterator[Hit]:
+    """Nobody who can be asked about has the tag: `hasTag` never holds, and `getTag` only fails."""
+    known: dict[str, set[str]] = {}
+    for member in facts.members:
+        known.setdefault(member.uid[0], set()).update(member.tags)
+    for outline in facts.outlines:
+        for path, tag in outline.tags:
+            kind = _TAGGED.get(path)
+            if kind is not None and tag not in known.get(kind, ()):
+                yield at_rule(
+                    outline,
+                    f"no {kind.lower()} has the tag `{tag}`",
+                    _nearest(
+                        tag, known.get(kind, ()), f"add it under `tags` of {kind.lower()}s in entities.yaml"
+                    ),
+                )
+
+
+_TAGGED: Final[Mapping[tuple[str, ...], str]] = {
+    ("principal",): "Agent",
+    ("principal", "on_behalf_of"): "User",
+    **{(kind,): kind for kind in ("Agent", "User", "Group")},
+}
+"""Whose tags a path asks for."""
+
+
 def _entities(facts: RuleFacts) -> Iterator[tuple[Outline, tuple[str, str]]]:
     """(rule, entity) of every group, agent and user that a rule names, each once a rule."""
     for outline in facts.outlines:
@@ -116,9 +159,15 @@ def unknown_label(facts: RuleFacts) -> Iterator[Hit]:
 
 
 def unknown_value(facts: RuleFacts) -> Iterator[Hit]:
-    """A role, source, scope, side effect or class that does not exist."""
-    for outline, comparison, value in _strings(facts, _CLOSED):
-        what, known = _CLOSED[comparison.path]
+    """A role, source, scope, side effect, class, server or tool that does not exist."""
+    tools = [action.tool.partition("/") for action in facts.actions]
+    closed = {
+        **_CLOSED,
+        ("context", "tool", "server"): ("server", frozenset(server for server, _, _ in tools)),
+        ("context", "tool", "name"): ("tool", frozenset(name for _, _, name in tools)),
+    }
+    for outline, comparison, value in _strings(facts, closed):
+        what, known = closed[comparison.path]
         if value not in known:
             yield at_rule(
                 outline,
@@ -181,9 +230,11 @@ LINTS: Final = (
     _row("rule.group-undeclared", "a group that entities.yaml does not have", group_undeclared),
     _row("rule.group-empty", "a group that nobody is in", group_empty),
     _row("rule.unassertable", "an agent or user that no credential profile may speak for", unassertable),
+    _row("rule.undeclared", "an agent or user that is declared nowhere", undeclared),
+    _row("rule.unknown-tag", "a tag that nobody has", unknown_tag),
     _row("rule.public-suffix", "a permit for a domain in which anybody can register a name", public_suffix),
     _row("rule.unknown-label", "a label that no tool returns", unknown_label),
-    _row("rule.unknown-value", "a role, source, scope or class that does not exist", unknown_value),
+    _row("rule.unknown-value", "a role, source, scope, class or tool that does not exist", unknown_value),
     _row("rule.upper-case", "a text with capitals held against an attribute in lower case", upper_case),
     _row("rule.never-a-name", "an extension with a dot, or a name with a slash", never_a_part),
 )

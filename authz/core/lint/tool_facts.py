@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from authz.core.json_schema import is_null
+from authz.core.json_schema import is_null, steps_of
 from authz.core.lint.table import Hit
 from authz.core.pointer import Tokens, format_pointer
 from authz.model.resource import Authority
@@ -46,7 +46,7 @@ class ToolFacts:
     def at(self, message: str, hint: str, path: Path = (), pointer: Tokens | None = None) -> Hit:
         """A finding about the part at `path`, or at `pointer` into the schema."""
         if pointer is not None:
-            path = ("input_schema", *_as_path(self.input_schema, pointer))
+            path = ("input_schema", *steps_of(self.input_schema, pointer))
         return Hit(
             subject=self.name,
             message=f"`{self.name}`: {message}",
@@ -55,15 +55,6 @@ class ToolFacts:
             hint=hint,
             pointer=format_pointer(pointer) if pointer is not None else "",
         )
-
-
-def _as_path(schema: Any, pointer: Tokens) -> Iterator[str | int]:
-    """The steps of a pointer as YAML knows them: numbers into lists."""
-    node = schema
-    for token in pointer:
-        step = int(token) if isinstance(node, list) else token
-        yield step
-        node = node[step]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from authz.core.json_schema import resolve_reference
 from authz.core.lint.table import Hit, Lint, Severity
 from authz.core.lint.tool_facts import ToolFacts, ValueSchema, options_of, value_schemas
+from authz.core.schema_keywords import unknown_keywords
 
 _QUANTITIES: Final = frozenset(
     """
@@ -44,6 +45,16 @@ def _typed(tool: ToolFacts, *kinds: str) -> Iterator[ValueSchema]:
             types = named if isinstance(named, list) else [named]
             if any(kind in types for kind in kinds):
                 yield value
+
+
+def unknown_keyword(tool: ToolFacts) -> Iterator[Hit]:
+    """A keyword that is none constrains nothing. Of a reviewed tool it keeps the bundle from loading."""
+    for found in () if tool.reviewed else unknown_keywords(tool.input_schema):
+        yield tool.at(
+            f"{found.says}; once it is reviewed it keeps the bundle from loading",
+            found.hint,
+            pointer=found.pointer,
+        )
 
 
 def open_properties(tool: ToolFacts) -> Iterator[Hit]:
@@ -201,4 +212,5 @@ LINTS: Final = (
     _row("tool.unitless-name", "a measure without a unit", unitless_name),
     _row("tool.untagged-union", "values of several kinds that nothing tells apart", untagged_union),
     _row("tool.untyped-bag", "a value of which nothing is said", untyped_bag),
+    _row("tool.unknown-keyword", "a keyword of a draft that is none of JSON Schema", unknown_keyword),
 )

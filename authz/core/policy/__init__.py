@@ -9,7 +9,7 @@ from authz.core.policy.checks import policy_problems
 from authz.core.policy.engine import CacheStats, PolicyEngine, Question
 from authz.core.policy.findings import PolicyAnswer
 from authz.core.policy.rules import Policy, parse_rule_file, read_rule_file
-from authz.core.policy.validation import ValidationCache
+from authz.core.policy.validation import ValidationCache, validation_digests
 
 __all__ = [
     "CacheStats",
@@ -21,4 +21,5 @@ __all__ = [
     "parse_rule_file",
     "policy_problems",
     "read_rule_file",
+    "validation_digests",
 ]

@@ -5,12 +5,13 @@ from difflib import get_close_matches
 
 from authz.core.cedar_context import FIELDS
 from authz.core.cedar_schema import Action
-from authz.core.policy.messages import type_problems
+from authz.core.policy.messages import UNKNOWN_TOOL, type_problems
 from authz.core.policy.names import asks_for_names, unknown_names
 from authz.core.policy.narrow import NarrowValidator
 from authz.core.policy.reads import context_reads, literals_looked_into
 from authz.core.policy.rules import Policy, repeated_ids
-from authz.core.policy.slices import action_matches
+from authz.core.policy.scopes import action_matches
+from authz.core.policy.trees import entity_uids
 from authz.errors import BundleProblem
 
 
@@ -26,6 +27,7 @@ def policy_problems(
     problems = repeated_ids(policies)
     problems += type_problems(faults, actions)
     problems += action_literals_looked_into(judged)
+    problems += unknown_tools(judged, actions)
     problems += unknown_has_names(judged, actions)
     told = {(problem.file, problem.line) for problem in problems}
     problems += [
@@ -46,6 +48,22 @@ def unknown_context_names(policies: Sequence[Policy]) -> Iterator[BundleProblem]
                 line=policy.match.line,
                 hint=f"did you mean `{close[0]}`?" if close else f"there are {', '.join(sorted(known))}",
                 code="rule.unknown-attribute",
+            )
+
+
+def unknown_tools(policies: Sequence[Policy], actions: Sequence[Action]) -> Iterator[BundleProblem]:
+    """Cedar knows the type and not which tools there are: a forbid on one that is none forbids nothing."""
+    known = {action.tool for action in actions}
+    for policy in policies:
+        named = {uid.id for uid in entity_uids(policy.tree) if str(uid.type) == "Tool"}
+        for name in sorted(named - known):
+            close = get_close_matches(name, sorted(known), n=1)
+            yield BundleProblem(
+                f'`{policy.id}`: there is no tool "{name}"',
+                file=policy.match.file or "",
+                line=policy.match.line,
+                hint=f"did you mean `{close[0]}`?" if close else "write `server/tool`",
+                code=UNKNOWN_TOOL,
             )
 
 

@@ -14,12 +14,14 @@ from cedarpy import pst
 
 from authz.core.cedar_schema import ALL_RESOURCE_TYPES, ENTITY_ATTRIBUTES, Action
 from authz.core.policy.names import attribute_names
-from authz.core.policy.narrow import ALWAYS_DECLARED, TypeFault, is_about, scope_actions
+from authz.core.policy.narrow import ALWAYS_DECLARED, TypeFault, is_about
+from authz.core.policy.scopes import scope_actions
 from authz.errors import BundleProblem
 
 NO_ACTION: Final = "rule.no-action"
 UNKNOWN_ACTION: Final = "rule.unknown-action"
-BY_MISSING_TOOLS: Final = frozenset({NO_ACTION, UNKNOWN_ACTION, "rule.has-unknown"})
+UNKNOWN_TOOL: Final = "rule.unknown-tool"
+BY_MISSING_TOOLS: Final = frozenset({NO_ACTION, UNKNOWN_ACTION, UNKNOWN_TOOL, "rule.has-unknown"})
 """Codes of what a rule is told merely because a tool that it is about could not be compiled."""
 _RESOURCES: Final = ALL_RESOURCE_TYPES
 _LISTED: Final = 3

@@ -19,6 +19,7 @@ from authz.core.cedar_context import FIELDS, Reads, context_type
 from authz.core.cedar_schema import PRELUDE, Action
 from authz.core.policy.reads import context_reads
 from authz.core.policy.rules import Policy, first_line
+from authz.core.policy.scopes import action_matches, scope_actions
 from authz.core.policy.trees import entity_uids
 from authz.errors import BundleError, BundleProblem
 from authz.model.resource import Authority, Verb, escape_cedar
@@ -68,7 +69,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TypeQuestion:
     """A policy that nobody wrote, to be typed by Cedar for what that tells."""
 
     tree: pst.Template
@@ -105,7 +106,7 @@ class NarrowValidator:
                     found.append((members[place], fault))
         return [fault for _, fault in sorted(found, key=lambda pair: pair[0])]
 
-    def passing(self, questions: Mapping[str, Question]) -> frozenset[str]:
+    def passing(self, questions: Mapping[str, TypeQuestion]) -> frozenset[str]:
         """The names of those questions that pass: what Cedar can tell of changed policies.
 
         One whose scope no action fits counts as passing: as with a condition that never holds, there is
@@ -223,18 +224,7 @@ def _is_narrow(key: Key) -> bool:
 
 def is_about(tree: pst.Template, action: Action) -> bool:
     """Whether the action scope of a policy fits an action."""
-    scope = scope_actions(tree)
-    return scope is None or not {action.id, *action.groups}.isdisjoint(scope)
-
-
-def scope_actions(tree: pst.Template) -> tuple[str, ...] | None:
-    """The actions that the scope names; `None` when it is about all of them."""
-    scope = tree.action
-    if isinstance(scope, pst.ActionEq):
-        return (scope.entity.id,)
-    if isinstance(scope, pst.ActionIn):
-        return tuple(entity.id for entity in scope.entities)
-    return None
+    return action_matches(tree, frozenset((action.id, *action.groups)))
 
 
 def _parsed(schema_text: str) -> Any:

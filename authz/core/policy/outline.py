@@ -10,8 +10,9 @@ from typing import Any, Final, Literal
 
 from cedarpy import pst
 
-from authz.core.policy.narrow import scope_actions
+from authz.core.policy.constants import Constant, constant_parts
 from authz.core.policy.rules import Policy
+from authz.core.policy.scopes import scope_actions
 from authz.core.policy.trees import children
 
 Uid = tuple[str, str]
@@ -90,6 +91,17 @@ class Outline:
         for clause in self.policy.tree.clauses:
             yield from _comparisons(clause.expr, required=isinstance(clause, pst.When))
 
+    @cached_property
+    def constants(self) -> tuple[Constant, ...]:
+        """The parts of the conditions that are the same for every call."""
+        return tuple(constant_parts(self.policy.tree))
+
+    @cached_property
+    def tags(self) -> tuple[tuple[tuple[str, ...], str], ...]:
+        """(path of the entity, tag) of every tag that the conditions ask for by its name."""
+        clauses = self.policy.tree.clauses
+        return tuple(dict.fromkeys(found for clause in clauses for found in _tags(clause.expr)))
+
     def contradicts_itself(self) -> str:
         """The conjunct that stands with its own negation; empty if none does. `x && !x` never holds."""
         positive: set[Any] = set()
@@ -111,6 +123,17 @@ class Outline:
                 if doubled:
                     return min(_shown(side) for side in doubled)
         return ""
+
+
+def _tags(node: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(node, pst.BinaryOp) and node.op in ("has_tag", "get_tag"):
+        path = _path(node.left)
+        if isinstance(node.left, pst.EntityLit):
+            path = (str(node.left.value.type),)
+        if path is not None and isinstance(node.right, pst.StringLit):
+            yield path, node.right.value
+    for child in children(node):
+        yield from _tags(child)
 
 
 def _constraint(scope: Any) -> Constraint:

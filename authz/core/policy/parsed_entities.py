@@ -56,4 +56,5 @@ class ParsedEntities:
 
 
 def _weight(key: _Key) -> int:
+    """What an entry counts for: the principal, its user and the literals; not what these lead to."""
     return 2 + len(key[2])

@@ -14,7 +14,7 @@ from typing import Any, Final
 from cedarpy import pst
 
 from authz.core.cedar_schema import Action
-from authz.core.policy.narrow import Key, NarrowValidator, Question, key_of
+from authz.core.policy.narrow import Key, NarrowValidator, TypeQuestion, key_of
 from authz.core.policy.rules import Policy
 
 Place = tuple[str, str]
@@ -40,14 +40,14 @@ class Dead:
 
 def dead_parts(policies: Sequence[Policy], validator: NarrowValidator) -> dict[str, Dead]:
     """By rule, what Cedar knows to be dead. `policies` must have passed validation, with unique ids."""
-    questions: dict[str, Question] = {}
+    questions: dict[str, TypeQuestion] = {}
     asked: dict[str, tuple[str, str, tuple[int, ...]]] = {}
 
     def ask(policy: Policy, what: str, at: tuple[int, ...], clauses: Iterable[Any]) -> None:
         name = f"{len(asked)}"
         asked[name] = (policy.id, what, at)
         tree = replace(policy.tree, id=name, clauses=(*clauses, _UNREACHABLE), annotations={})
-        questions[name] = Question(tree, key)
+        questions[name] = TypeQuestion(tree, key)
 
     for policy in policies:
         clauses = policy.tree.clauses
@@ -85,7 +85,7 @@ def possible_places(
     policies: Sequence[Policy], actions: Iterable[Action], validator: NarrowValidator
 ) -> dict[str, frozenset[Place]]:
     """By rule, the places of `actions` that Cedar does not know it never to match."""
-    questions: dict[str, Question] = {}
+    questions: dict[str, TypeQuestion] = {}
     asked: dict[str, tuple[str, list[Action], str]] = {}
     found: dict[str, set[Place]] = {policy.id: set() for policy in policies}
     among = {action.id: action for action in actions}
@@ -107,7 +107,7 @@ def possible_places(
                     scope=frozenset({alike[0].id}),
                     arguments=key.arguments,
                 )
-                questions[name] = Question(replace(tree, id=name, annotations={}), one)
+                questions[name] = TypeQuestion(replace(tree, id=name, annotations={}), one)
     impossible = validator.passing(questions)
     for name, (rule, alike, kind) in asked.items():
         if name not in impossible:

@@ -11,6 +11,7 @@ from cedarpy import pst
 
 from authz.core.canonical import canonical_literal
 from authz.core.policy.trees import entity_uids
+from authz.core.policy_nesting import too_deep
 from authz.core.policy_text import PolicyText, hidden_characters, split_policies
 from authz.errors import BundleError, BundleProblem
 from authz.model.approval import AskTerms, Factor
@@ -22,6 +23,7 @@ _TTL = re.compile(r"([1-9]\d{0,6})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _ANNOTATIONS: Final = ("id", "reason", "requires", "approvers", "quorum", "ttl", "factor", "lint_allow")
 _PLAIN_SPACE: Final = " \t\n"
+_SHALLOWER: Final = "write a set and `.contains(…)`, or split it into several rules"
 _ASK_ANNOTATIONS: Final = frozenset({"approvers", "quorum", "ttl", "factor"})
 
 
@@ -69,6 +71,13 @@ def read_rule_file(
     policies: list[Policy] = []
     pieces = split_policies(text)
     for piece in pieces:
+        deep = too_deep(piece.text)
+        if deep:
+            # Cedar must not see it: its parser would end the process.
+            problems.append(
+                BundleProblem(deep, file=path, line=piece.line, hint=_SHALLOWER, code="rule.too-deep")
+            )
+            continue
         try:
             policies.append(_policy(path, piece, volumes, problems))
         except BundleError as error:
@@ -87,6 +96,8 @@ def _policy(path: str, piece: PolicyText, volumes: Sequence[Volume], problems: l
     try:
         parsed = cedarpy.policies_to_pst(piece.text)
     except ValueError as error:
+        if "nesting exceeds" in str(error):
+            raise wrong("the rule is nested too deeply for Cedar", _SHALLOWER, "rule.too-deep") from None
         raise wrong(f"not a Cedar policy: {first_line(error)}") from None
     if parsed.templates or parsed.template_links:
         raise wrong(

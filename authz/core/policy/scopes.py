@@ -51,7 +51,8 @@ class Scoped:
         tree = policy.tree
         principal_type, principal = _entity_scope(tree.principal)
         resource_type, resource = _entity_scope(tree.resource)
-        actions = scope_actions(tree)
+        named = scope_actions(tree)
+        actions = (ANY,) if named is None else named
         for variable, kind, literals in _leading_demands(tree):
             # Where the scope says the same kind of thing already, that is enough.
             if variable == "action" and actions == (ANY,) and literals:
@@ -89,24 +90,20 @@ class Scoped:
         return types
 
 
-def scope_actions(tree: pst.Template) -> tuple[str, ...]:
-    """The ids that the action scope names, each once; `(ANY,)` when it names none; empty if none can hold."""
+def scope_actions(tree: pst.Template) -> tuple[str, ...] | None:
+    """The ids that the action scope names, each once; `None` when it is about all, empty when about none."""
     scope = tree.action
     if isinstance(scope, pst.ActionEq):
         return (scope.entity.id,)
     if isinstance(scope, pst.ActionIn):
         return tuple(dict.fromkeys(entity.id for entity in scope.entities))
-    return (ANY,)
+    return None
 
 
 def action_matches(tree: pst.Template, names: frozenset[str]) -> bool:
     """Whether the action scope holds for an action of these names: its own and its groups'."""
-    scope = tree.action
-    if isinstance(scope, pst.ActionEq):
-        return scope.entity.id in names
-    if isinstance(scope, pst.ActionIn):
-        return any(entity.id in names for entity in scope.entities)
-    return True
+    named = scope_actions(tree)
+    return named is None or not names.isdisjoint(named)
 
 
 def _leading_demands(tree: pst.Template) -> Iterator[tuple[str, str | None, tuple[Uid, ...]]]:

@@ -42,8 +42,6 @@ class SetCache(Generic[Entry]):
         self._handles: dict[frozenset[int], PolicySetHandle] = {}
         self.held = 0
         """Policies in all sets together; a set that is shared counts once."""
-        self.hits = 0
-        self.misses = 0
         self.built = 0
         self.evicted = 0
 
@@ -54,9 +52,7 @@ class SetCache(Generic[Entry]):
         """The entry of this key, which is then the most recently used."""
         found = self._entries.get(key)
         if found is None:
-            self.misses += 1
             return None
-        self.hits += 1
         self._entries.move_to_end(key)
         return found[0]
 

@@ -22,10 +22,8 @@ from cedarpy import pst
 
 from authz.core.policy.index import PolicyIndex, Spot
 from authz.core.policy.possible import Preview, preview
-from authz.core.policy.scopes import Scoped, Uid, action_matches
+from authz.core.policy.scopes import Scoped, Uid
 from authz.core.policy.set_cache import PolicySetHandle, SetCache
-
-__all__ = ["Slice", "Slicer", "action_matches", "build_set"]
 
 COARSE: Final = 16
 """Policies about one action and resource type up to which all of them are one set."""

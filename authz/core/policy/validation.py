@@ -14,6 +14,8 @@ from authz.core.policy.rules import Policy
 
 MAX_REMEMBERED: Final = 65_536
 """Policies, over all schemas; some 150 bytes each."""
+DIGEST_BYTES: Final = 32
+"""SHA-256."""
 
 
 class ValidationCache:
@@ -24,6 +26,14 @@ class ValidationCache:
         self._passed: OrderedDict[bytes, None] = OrderedDict()
         self.hits = 0
         self.misses = 0
+
+    @classmethod
+    def of(cls, digests: bytes) -> "ValidationCache":
+        """One that knows what `validation_digests` told of policies that passed, in another process."""
+        keys = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+        cache = cls(max(MAX_REMEMBERED, len(keys)))
+        cache._passed = OrderedDict.fromkeys(keys)
+        return cache
 
     def __len__(self) -> int:
         return len(self._passed)
@@ -47,6 +57,11 @@ class ValidationCache:
             self._passed.move_to_end(key)
         while len(self._passed) > self._max_remembered:
             self._passed.popitem(last=False)
+
+
+def validation_digests(schema_text: str, policies: Iterable[Policy]) -> bytes:
+    """For `ValidationCache.of`: policies that have passed under this schema, `DIGEST_BYTES` each."""
+    return b"".join(_keys(schema_text, policies))
 
 
 def _keys(schema_text: str, policies: Iterable[Policy]) -> list[bytes]:

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from authz_client import Decision
+from authz_client import Asked, Decision
+from authz_client.paths import ResolvedPath
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -29,7 +30,15 @@ def of_path(verb: str, path: str, **more: Any) -> dict[str, Any]:
     return access(verb, "file://" + quote(path), **more)
 
 
-def decision(*accesses: dict[str, Any], effect: str = "allow", **changes: Any) -> Decision:
+def asked_about(*found: ResolvedPath) -> Asked:
+    """What a request is remembered by that is sent now, with the claims of `found`."""
+    claims = {f"/{number}": path.claim() for number, path in enumerate(found)}
+    return Asked.now({"context": {"resolved": claims}})
+
+
+def decision(
+    *accesses: dict[str, Any], effect: str = "allow", asked: Asked | None = None, **changes: Any
+) -> Decision:
     """A decision on `accesses`, an allow that lasts a minute unless `changes` say otherwise."""
     body = {
         "decision_id": "d-1",
@@ -42,4 +51,4 @@ def decision(*accesses: dict[str, Any], effect: str = "allow", **changes: Any) -
         "fingerprint": "sha256:bb",
         **changes,
     }
-    return Decision.from_json(body, now=NOW)
+    return Decision.from_json(body, now=NOW, asked=asked)

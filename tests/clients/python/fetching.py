@@ -30,6 +30,15 @@ def fetch_asynchronously(url: str, *, ask: Callable[[Hop], Decision], **more: An
     return asyncio.run(fetch_async(url, ask=asking, **{"clock": clock, "limits": QUICK} | more))
 
 
+VERBS = {"GET": "read", "HEAD": "read", "OPTIONS": "read", "DELETE": "delete"}
+
+
+def using(url: str, method: str = "GET", *, has_body: bool = False) -> Decision:
+    """An allow to connect to `url` and to use it by `method`."""
+    verbs = ["connect", VERBS.get(method, "send"), *(["send"] if has_body else [])]
+    return decision(*(access(verb, url) for verb in dict.fromkeys(verbs)))
+
+
 class Asked:
     """Allows every hop, but for urls that hold one of `denied`. In the service's own canonical spelling."""
 
@@ -45,7 +54,7 @@ class Asked:
         uri = found[0].uri
         if any(part in uri for part in self._denied):
             return decision(access("connect", uri, effect="deny"), effect="deny")
-        return decision(access("connect", uri))
+        return using(uri, hop.method, has_body=hop.has_body)
 
     @property
     def urls(self) -> list[str]:

@@ -29,7 +29,9 @@ def test_exported_names() -> None:
     assert authz_client.__all__ == [
         "Access",
         "Approval",
+        "Asked",
         "AsyncClient",
+        "ClaimedPath",
         "Client",
         "Decision",
         "DecisionUnavailable",
@@ -120,7 +122,7 @@ def test_every_refusal_to_act_has_its_own_type(name: str) -> None:
         (paths.resolve, ["path", "cwd", "root", "home", "follow_last", "folds_case"]),
         (
             files.open_decided,
-            ["decision", "decided", "mode", "permissions", "make_directories", "clock"],
+            ["decision", "decided", "mode", "permissions", "make_directories", "allow_hard_links", "clock"],
         ),
         (files.list_decided, ["decision", "decided", "clock"]),
         (
@@ -128,7 +130,7 @@ def test_every_refusal_to_act_has_its_own_type(name: str) -> None:
             ["decision", "decided", "permissions", "make_directories", "clock"],
         ),
         (files.delete_decided, ["decision", "decided", "clock"]),
-        (files.move_decided, ["decision", "source", "target", "clock"]),
+        (files.move_decided, ["decision", "source", "target", "allow_hard_links", "clock"]),
         (
             fetch.fetch,
             ["url", "ask", "method", "headers", "body", "allow_address_classes", "limits", "resolver", "tls"]
@@ -200,6 +202,7 @@ def test_members_of_a_decision() -> None:
         "policy_version",
         "dry_run",
         "repeated",
+        "asked",
     ]
 
 

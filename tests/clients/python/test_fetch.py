@@ -22,7 +22,7 @@ from authz_client.fetch import (
 )
 
 from tests.clients.python.deciding import access, decision
-from tests.clients.python.fetching import LOOPBACK, Asked, Fetch, answering, ok
+from tests.clients.python.fetching import LOOPBACK, Asked, Fetch, answering, ok, using
 from tests.clients.python.webs import Answer, Request, Web, serving
 
 
@@ -226,7 +226,7 @@ def test_a_redirect_that_waits_for_approval_is_not_followed(get: Fetch) -> None:
 
         def ask(hop: Hop) -> Decision:
             if hop.number == 0:
-                return decision(access("connect", f"http://127.0.0.1:{web.port}/a"))
+                return using(f"http://127.0.0.1:{web.port}/a")
             return decision(effect="require_approval")
 
         with pytest.raises(HopRefused) as caught:
@@ -289,21 +289,60 @@ def test_methods_and_bodies(get: Fetch, status: int, method: str, then: str) -> 
         ]
 
 
+CREDENTIALS = {
+    "Authorization": "Bearer x",
+    "Cookie": "c=1",
+    "Proxy-Authorization": "p",
+    "X-Api-Key": "k",
+    "Private-Token": "t",
+    "X-Other": "y",
+    "PRIVATE": "z",
+}
+"""What a server knows its callers by has no list."""
+FOR_ALL = {"Accept": "text/plain", "ACCEPT-language": "fr", "User-Agent": "u/1"}
+
+
 def test_credentials_stay_with_their_origin(get: Fetch) -> None:
     with serving(ok, address="127.0.0.2") as other:
-        back = f"http://127.0.0.2:{other.port}/"
-        with serving(redirecting(a="/b", b=back)) as web:
+        with serving(redirecting(a="/b", b=f"http://127.0.0.2:{other.port}/")) as web:
             get(
                 f"http://127.0.0.1:{web.port}/a",
                 ask=Asked(),
-                headers={"Authorization": "Bearer x", "Cookie": "c=1", "X-Other": "y", "Host": "evil.test"},
+                headers=CREDENTIALS | FOR_ALL | {"Host": "evil.test"},
             )
-            assert [request.headers.get("Authorization") for request in web.requests] == ["Bearer x"] * 2
-            assert all(request.headers["Host"] == f"127.0.0.1:{web.port}" for request in web.requests)
+            for request in web.requests:
+                assert request.headers.items() >= (CREDENTIALS | FOR_ALL).items()
+                assert request.headers["Host"] == f"127.0.0.1:{web.port}"
         [request] = other.requests
-        assert "Authorization" not in request.headers
-        assert "Cookie" not in request.headers
-        assert request.headers["X-Other"] == "y"
+        assert request.headers == FOR_ALL | {
+            "Host": f"127.0.0.2:{other.port}",
+            "Connection": "close",
+            "Accept-Encoding": "identity",
+        }
+
+
+def test_credentials_do_not_come_back_with_a_redirect(get: Fetch) -> None:
+    """Who redirects back chooses the url that they would be sent to."""
+    with serving(
+        lambda _: (302, {"Location": f"http://127.0.0.1:{web.port}/b"}, b""), address="127.0.0.2"
+    ) as other:
+        with serving(redirecting(a=f"http://127.0.0.2:{other.port}/")) as web:
+            get(f"http://127.0.0.1:{web.port}/a", ask=Asked(), headers=CREDENTIALS)
+        assert [request.path for request in web.requests] == ["/a", "/b"]
+        assert not web.requests[1].headers.keys() & CREDENTIALS.keys()
+
+
+def test_what_describes_a_body_goes_with_it(get: Fetch) -> None:
+    described = {"Content-Type": "text/plain", "Content-Language": "fr", "Content-Secret": "s"}
+    with (
+        serving(ok, address="127.0.0.2") as other,
+        serving(lambda _: (307, {"Location": f"http://127.0.0.2:{other.port}/"}, b"")) as web,
+    ):
+        get(f"http://127.0.0.1:{web.port}/", ask=Asked(), method="POST", body=b"x", headers=described)
+    [request] = other.requests
+    assert (request.method, request.body) == ("POST", b"x")
+    assert request.headers.items() >= {"Content-Type": "text/plain", "Content-Language": "fr"}.items()
+    assert "Content-Secret" not in request.headers
 
 
 def test_the_request_of_a_hop() -> None:
@@ -338,16 +377,17 @@ def test_the_request_of_a_hop() -> None:
     "given",
     [
         decision(),
-        decision(access("connect", "https://a.example/"), access("connect", "https://b.example/")),
+        decision(access("read", "https://a.example/"), access("read", "https://b.example/")),
+        decision(access("read", "https://b.example/")),
+        decision(access("read", "https://a.example/"), effect="allow", dry_run=True),
         decision(access("read", "file:///etc/passwd")),
-        decision(access("connect", "https://a.example/"), dry_run=True),
-        decision(access("connect", "https://a@b.example/")),
-        decision(access("connect", "https://a.example")),
-        decision(access("connect", "https://a.example/\n")),
-        decision(access("connect", "https://a.example\\b/")),
-        decision(access("connect", "https://a.example:x/")),
-        decision(access("connect", "https:///")),
-        decision(access("connect", "https://[::1/")),
+        decision(access("read", "https://a@b.example/")),
+        decision(access("read", "https://a.example")),
+        decision(access("read", "https://a.example/\n")),
+        decision(access("read", "https://a.example\\b/")),
+        decision(access("read", "https://a.example:x/")),
+        decision(access("read", "https:///")),
+        decision(access("read", "https://[::1/")),
         None,
     ],
 )
@@ -365,7 +405,7 @@ def test_what_the_asking_raises_comes_through(get: Fetch) -> None:
 
 
 def test_an_allow_that_has_ended(get: Fetch, web: Web) -> None:
-    ended = decision(access("connect", f"http://127.0.0.1:{web.port}/"))
-    with pytest.raises(NotCovered):
-        get("https://a.example/", ask=lambda hop: ended, clock=lambda: ended.expires_at)
+    ended = using(f"http://127.0.0.1:{web.port}/")
+    with pytest.raises(NotCovered, match="ended"):
+        get(f"http://127.0.0.1:{web.port}/", ask=lambda hop: ended, clock=lambda: ended.expires_at)
     assert web.connections == 0

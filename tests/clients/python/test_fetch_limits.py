@@ -1,16 +1,19 @@
 """What a fetch may cost, and whom it believes: time, size, and certificates. Real servers on loopback."""
 
+import asyncio
 import inspect
 import socket
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
-from authz_client.fetch import FetchFailed, Limits, fetch, fetch_async
+from authz_client import Decision
+from authz_client.fetch import FetchFailed, Hop, Limits, fetch, fetch_async
 
-from tests.clients.python.fetching import LOOPBACK, Asked, Fetch, answering, ok
+from tests.clients.python.fetching import LOOPBACK, Asked, Fetch, answering, ok, using
 from tests.clients.python.webs import Answer, Request, Web, certify, serving
 
 
@@ -88,6 +91,47 @@ def test_a_resolver_that_does_not_end(get: Fetch) -> None:
             get("http://a.example/", ask=Asked(), resolver=resolver, limits=Limits(deadline_seconds=0.3))
     finally:
         stop.set()
+
+
+def test_an_answer_that_does_not_come() -> None:
+    """The decision point is no exception: whoever waits for a fetch waits no longer than its deadline."""
+    stop = threading.Event()
+
+    def ask(hop: Hop) -> Decision:
+        assert not stop.wait(60), "it was waited for"
+        return using(hop.url)
+
+    async def ask_asynchronously(hop: Hop) -> Decision:
+        await asyncio.sleep(60)
+        pytest.fail("it was waited for")
+
+    url, soon = "http://127.0.0.1:1/", Limits(deadline_seconds=0.3)
+    try:
+        with pytest.raises(FetchFailed, match="decided on at the deadline"):
+            fetch(url, ask=ask, limits=soon)
+        with pytest.raises(FetchFailed, match="decided on at the deadline"):
+            asyncio.run(fetch_async(url, ask=ask_asynchronously, limits=soon))
+    finally:
+        stop.set()
+
+
+def test_a_timeout_of_the_asking_is_its_own(get: Fetch) -> None:
+    def ask(hop: Hop) -> Decision:
+        raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        get("http://127.0.0.1:1/", ask=ask)
+
+
+def test_who_is_asked_sees_the_context_of_the_caller(get: Fetch, web: Web) -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+    variable.set("the caller's")
+
+    def ask(hop: Hop) -> Decision:
+        assert variable.get() == "the caller's"
+        return using(hop.url)
+
+    assert get(f"http://127.0.0.1:{web.port}/", ask=ask).body == b"page"
 
 
 def test_nobody_listens(get: Fetch) -> None:

@@ -20,9 +20,9 @@ from authz_client.files import (
     move_decided,
     open_decided,
 )
-from authz_client.paths import ResolvedPath, resolve
+from authz_client.paths import Kind, ResolvedPath, resolve
 
-from tests.clients.python.deciding import NOW, clock, decision, of_path
+from tests.clients.python.deciding import NOW, asked_about, clock, decision, of_path
 
 
 @pytest.fixture(params=["openat2", "walk"], autouse=True)
@@ -50,7 +50,10 @@ def at(work: Path, path: str, *, follow_last: bool = True) -> ResolvedPath:
 
 
 def allow(*verbs_and_paths: tuple[str, ResolvedPath]) -> Decision:
-    return decision(*(of_path(verb, found.path) for verb, found in verbs_and_paths))
+    return decision(
+        *(of_path(verb, found.path) for verb, found in verbs_and_paths),
+        asked=asked_about(*(found for _, found in verbs_and_paths)),
+    )
 
 
 def opened(found: ResolvedPath, mode: Mode, **more: object) -> bytes:
@@ -300,7 +303,11 @@ def test_an_empty_folder_is_deleted(work: Path) -> None:
 
 
 def move(source: ResolvedPath, target: ResolvedPath) -> None:
-    move_decided(allow(("delete", source), ("write", target)), source, target, clock=clock)
+    scope = "tree" if source.kind is Kind.DIRECTORY else "object"
+    verbs = (("read", source), ("delete", source), ("write", target))
+    accesses = [of_path(verb, found.path, scope=scope) for verb, found in verbs]
+    allow = decision(*accesses, asked=asked_about(source, target))
+    move_decided(allow, source, target, clock=clock)
 
 
 @pytest.fixture(params=["renameat2", "link"])
@@ -373,23 +380,24 @@ def test_a_folder_is_moved_only_where_that_cannot_replace(
 def test_a_decision_is_of_one_verb_and_one_object(work: Path) -> None:
     (work / "dir" / "file2").write_bytes(b"")
     found = at(work, "dir/file")
+    asked = asked_about(found)
     for other in (
-        decision(of_path("read", found.path), effect="deny"),
-        decision(of_path("read", found.path), effect="require_approval"),
-        decision(of_path("read", found.path), dry_run=True),
-        decision(of_path("write", found.path)),
-        decision(of_path("read", str(work / "dir/file2"))),
-        decision(of_path("read", str(work / "dir"))),
-        decision(of_path("read", str(work / "di"), scope="tree")),
-        decision(of_path("read", found.path.upper())),
-        decision(),
+        decision(of_path("read", found.path), effect="deny", asked=asked),
+        decision(of_path("read", found.path), effect="require_approval", asked=asked),
+        decision(of_path("read", found.path), dry_run=True, asked=asked),
+        decision(of_path("write", found.path), asked=asked),
+        decision(of_path("read", str(work / "dir/file2")), asked=asked),
+        decision(of_path("read", str(work / "dir")), asked=asked),
+        decision(of_path("read", str(work / "di"), scope="tree"), asked=asked),
+        decision(of_path("read", found.path.upper()), asked=asked),
+        decision(asked=asked),
     ):
-        with pytest.raises(NotCovered):
+        with pytest.raises(NotCovered, match="not an allow|no access"):
             open_decided(other, found, "read", clock=clock)
     for covering in (
-        decision(of_path("read", found.path)),
-        decision(of_path("read", str(work / "dir"), scope="tree")),
-        decision(of_path("read", "/", scope="tree")),
+        decision(of_path("read", found.path), asked=asked),
+        decision(of_path("read", str(work / "dir"), scope="tree"), asked=asked),
+        decision(of_path("read", "/", scope="tree"), asked=asked),
     ):
         open_decided(covering, found, "read", clock=clock).close()
 
@@ -403,12 +411,12 @@ def test_an_allow_ends(work: Path) -> None:
 
 def test_a_volume_that_folds_is_spelled_folded(work: Path) -> None:
     (work / "Ä.TXT").write_bytes(b"x")
-    folded = decision(of_path("read", str(work / "Ä.TXT").casefold()))
+    folded = of_path("read", str(work / "Ä.TXT").casefold())
     found = at(work, "Ä.TXT")
-    with pytest.raises(NotCovered):
-        open_decided(folded, found, "read", clock=clock)
+    with pytest.raises(NotCovered, match="no access"):
+        open_decided(decision(folded, asked=asked_about(found)), found, "read", clock=clock)
     found = resolve("Ä.TXT", cwd=str(work), folds_case=True)
-    open_decided(folded, found, "read", clock=clock).close()
+    open_decided(decision(folded, asked=asked_about(found)), found, "read", clock=clock).close()
 
 
 def test_where_it_cannot_be_done_safely_it_is_not_done(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from authz_client import _openat2
 from authz_client.files import ObjectChanged, delete_decided, open_decided
 from authz_client.paths import PathRefused, ResolvedPath, resolve
 
-from tests.clients.python.deciding import clock, decision, of_path
+from tests.clients.python.deciding import asked_about, clock, decision, of_path
 
 NAIVE_ATTEMPTS = 200_000
 """A bound. A few tries are enough where the swapper runs beside us."""
@@ -47,6 +47,7 @@ def place(tmp_path: Path) -> Path:
     for folder, content in (("work/dir", INSIDE), ("out", OUTSIDE)):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "file").write_bytes(content)
+    # A second name, to put the very same object back by: so hard links are allowed where it is opened.
     (tmp_path / "keep").hardlink_to(tmp_path / "work" / "dir" / "file")
     return tmp_path
 
@@ -132,13 +133,13 @@ def naive_read(path: Path, root: Path) -> bytes:
 @pytest.mark.parametrize("swap", SWAPS)
 def test_reading(place: Path, swap: Callable[[Path], None]) -> None:
     found = resolved_at_rest(place)
-    allow = decision(of_path("read", found.path))
+    allow = decision(of_path("read", found.path), asked=asked_about(found))
     read = refused = 0
     with swapping(swap, place):
         assert any(naive_read(Path(found.path), place / "work") == OUTSIDE for _ in range(NAIVE_ATTEMPTS))
         for number in range(MOST_ROUNDS):
             try:
-                with open_decided(allow, found, "read", clock=clock) as file:
+                with open_decided(allow, found, "read", allow_hard_links=True, clock=clock) as file:
                     assert file.read() == INSIDE
                 read += 1
             except ObjectChanged:
@@ -152,7 +153,7 @@ def test_reading(place: Path, swap: Callable[[Path], None]) -> None:
 @pytest.mark.parametrize("swap", SWAPS)
 def test_writing(place: Path, swap: Callable[[Path], None]) -> None:
     found = resolved_at_rest(place)
-    allow = decision(of_path("write", found.path))
+    allow = decision(of_path("write", found.path), asked=asked_about(found))
     outside = (place / "out" / "file").stat()
     with swapping(swap, place):
         for _ in range(NAIVE_ATTEMPTS):
@@ -170,7 +171,7 @@ def test_writing(place: Path, swap: Callable[[Path], None]) -> None:
     with swapping(swap, place):
         for number in range(MOST_ROUNDS):
             try:
-                with open_decided(allow, found, "write", clock=clock) as file:
+                with open_decided(allow, found, "write", allow_hard_links=True, clock=clock) as file:
                     assert os.fstat(file.fileno()).st_ino == found.inode
                     file.write(INSIDE)
                 wrote += 1
@@ -214,7 +215,8 @@ def test_creating(place: Path, swap: Callable[[Path], None]) -> None:
                 born_ns=folder.born_ns,
             )
             try:
-                open_decided(decision(of_path("write", found.path)), found, "create", clock=clock).close()
+                allow = decision(of_path("write", found.path), asked=asked_about(found))
+                open_decided(allow, found, "create", clock=clock).close()
                 made += 1
             except ObjectChanged:
                 refused += 1
@@ -252,7 +254,7 @@ def _clear(place: Path) -> None:
 def test_deleting(place: Path, swap: Callable[[Path], None]) -> None:
     """A name in the folder outside is never removed, also where it is the same one."""
     found = resolve("dir/file", cwd=str(place / "work"), follow_last=False)
-    allow = decision(of_path("delete", found.path))
+    allow = decision(of_path("delete", found.path), asked=asked_about(found))
     refused = 0
     with swapping(swap, place):
         for _ in range(MOST_ROUNDS):
@@ -298,8 +300,8 @@ def test_resolving_while_links_are_swapped_gives_an_object_and_its_own_path(plac
                 break
             try:
                 found = resolve("dir/file", cwd=str(place / "work"))
-                allow = decision(of_path("read", found.path))
-                with open_decided(allow, found, "read", clock=clock) as file:
+                allow = decision(of_path("read", found.path), asked=asked_about(found))
+                with open_decided(allow, found, "read", allow_hard_links=True, clock=clock) as file:
                     content = file.read()
             except (ObjectChanged, PathRefused):
                 continue

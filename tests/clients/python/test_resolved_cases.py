@@ -36,7 +36,7 @@ when { resource in Directory::"BASE/srv/policy" };
 when { resource in Directory::"BASE/home" };
 @id("home-asks") @requires("approval") forbid (principal, action in Action::"read", resource is File)
 when { resource in Directory::"BASE/home" };
-@id("web") permit (principal, action in Action::"connect", resource is Endpoint)
+@id("web") permit (principal, action in [Action::"connect", Action::"read"], resource is Endpoint)
 when { resource.class == "loopback" };
 @id("no-secrets-page") forbid (principal, action in Action::"connect", resource is Endpoint)
 when { resource.path like "/secrets*" };

@@ -77,7 +77,7 @@ def serving(
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PUT = do_HEAD = respond  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_HEAD = respond  # noqa: N815 - the names that http.server calls
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
             pass

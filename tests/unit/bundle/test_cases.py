@@ -49,6 +49,26 @@ def one_case(expect: str, call: str = "", given: str = "{}") -> str:
     )
 
 
+@pytest.mark.parametrize("text", ["[]", "3", "text", ""])
+def test_a_file_of_the_wrong_kind_is_told_as_such(text: str) -> None:
+    assert problem_of(text) == "tests/f.yaml:1: the file: expected a mapping"
+
+
+def test_a_value_spelled_like_a_mark_is_named_to_be_meant() -> None:
+    text = one_case("{effect: allow, rules: [r]}", ", arguments: {path: '<<fill in: x>>'}")
+    assert "`/arguments/path` was redacted in the log" in problem_of(text)
+    named = text.replace("    given:", "    verbatim: [/arguments/path]\n    given:")
+    (case,) = parse_cases("tests/f.yaml", named.encode())
+    assert case.body["arguments"]["path"] == "<<fill in: x>>"
+    # One place is no other.
+    other = text.replace("    given:", "    verbatim: [/arguments/other]\n    given:")
+    assert "was redacted" in problem_of(other)
+    for wrong in ("path", "/path", '""'):
+        assert "JSON Pointer" in problem_of(
+            text.replace("    given:", f"    verbatim: [{wrong}]\n    given:")
+        )
+
+
 def test_rows_are_merged_over_the_call_and_the_call_over_the_defaults() -> None:
     first, second = parse_cases("tests/f.yaml", GOOD.encode())
 
@@ -103,7 +123,7 @@ def test_what_is_given() -> None:
             "code: policy.forbidden",
             "`cases/0/expect/code`: must be one of tool.unknown",
         ),
-        ("code: policy.forbid", "code: null", "`code` must not be null"),
+        ("code: policy.forbid", "code: null", "`cases/0/expect/code`: has no value"),
         ("authority: null", "authority: A4", "should be 'A0', 'A1', 'A2' or 'A3'"),
         ("authority: null", "authority: null, rule: x", "unknown key (did you mean `rules`?)"),
         ("authority: null", "refused: a.b", "`refused` stands alone"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz.bundle.draft_yaml import rendered, server_text
+from authz.bundle.draft_yaml import read_back, rendered, server_text
 from authz.bundle.drafts import UNREVIEWED_KIND, NoDraft, draft_of, words_of
 from authz.bundle.yaml_source import load_yaml
 from authz.core.fingerprint import advertised_digest
@@ -165,11 +165,13 @@ def test_whatever_a_server_writes_reads_back_the_same(value: Any, description: s
     try:
         draft = draft_of(made)
         text = rendered(draft, "s", indent=2)
+        document = read_back(text, draft)
     except NoDraft:
         # Refused as a whole, such as for a number beyond 53 bits in a float's clothes.
         return
     assert invisible_characters(text) == []
     found = load_yaml("t", text.encode()).value
+    assert document.value == {"tools": found}
     assert len(found) == 1
     assert found[0]["input_schema"] == made["inputSchema"]
     assert json.dumps(found[0]["input_schema"]) == json.dumps(made["inputSchema"])

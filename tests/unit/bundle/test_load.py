@@ -114,7 +114,8 @@ FAULTS: list[tuple[dict[str, Any], str, int | None, str]] = [
     ({"entities": 'users:\n  "": {}\n'}, "entities.yaml", 2, ""),
     ({"entities": "people:\n  ada: {}\n"}, "entities.yaml", 1, "unknown key"),
     ({"rules": {}}, "rules", None, "no rules"),
-    ({"rules": "// nothing\n"}, "rules", None, "no rules"),
+    ({"rules": "// nothing\n"}, "rules/main.cedar", None, "the file has no rules"),
+    ({"rules": {"main": PERMIT_ALL, "more": ""}}, "rules/more.cedar", None, "the file has no rules"),
     ({"rules": "permit (principal, action, resource);"}, "rules/main.cedar", 1, "@id"),
 ]
 
@@ -130,6 +131,20 @@ def test_a_fault_is_told_with_file_and_line(
     if line is not None:
         assert problem.line == line
     assert str(problem).startswith(file)
+
+
+FORBID = '@id("never") forbid (principal, action, resource);'
+LIMITS = "limits: []\n"
+
+
+@pytest.mark.parametrize("name", sorted({*bundle_files(limits=LIMITS), "tests/main.yaml"}))
+def test_a_file_that_was_emptied_is_refused(name: str) -> None:
+    """As each is while it is written: what it forbade, or bounded, must not be gone until it is there."""
+    files = bundle_files(rules={"main": PERMIT_ALL, "more": FORBID}, limits=LIMITS)
+    files = files | {"tests/main.yaml": b""} | {name: b""}
+    with pytest.raises(BundleError) as caught:
+        compile_bundle(BundleSources(files=files), Protected())
+    assert name in [problem.file for problem in caught.value.problems]
 
 
 def test_a_cycle_and_an_undeclared_profile_are_named_wherever_they_show() -> None:
@@ -214,6 +229,14 @@ def test_a_missing_file_is_an_error(name: str) -> None:
     assert [(problem.file, problem.message) for problem in caught.value.problems] == [
         (name, "the file is missing")
     ]
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "text"])
+@pytest.mark.parametrize("name", ["bundle.yaml", "credentials.yaml", "entities.yaml", "tools/main.yaml"])
+def test_a_file_of_the_wrong_kind_is_told_as_such(name: str, text: str) -> None:
+    with pytest.raises(BundleError) as caught:
+        compile_bundle(BundleSources(files=bundle_files() | {name: text.encode()}), Protected())
+    assert f"{name}:1: the file: expected a mapping" in [str(problem) for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize("name", ["bundle.yaml", "rules/main.cedar", "tools/fs.yaml"])

@@ -1,7 +1,14 @@
 """Loading while the service runs: what each state of the files comes to."""
 
+import asyncio
+import base64
 import gc
+import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -9,14 +16,22 @@ from pathlib import Path
 
 import pytest
 
-from authz.bundle.load import MAX_FILE_BYTES, read_sources
-from authz.bundle.reload import FolderLoader, TrialLimits
+from authz import processes
+from authz.bundle.load import MAX_FILE_BYTES, compile_bundle, read_sources
+from authz.bundle.reload import FolderLoader, TrialLimits, _why
 from authz.bundle.self_protection import SELF_RULE, Protected
+from authz.bundle.trial import OUT_OF_MEMORY, _told_all, request_for
+from authz.core.lines import Line
+from authz.core.policy import ValidationCache
 from authz.core.ruleset import Ruleset
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import Effect
+from authz.model.resource import Base
+from authz.processes import command
+from authz.workers.shell_reader import ShellReader
 from tests.support.bundles import write_bundle
-from tests.support.world import call, decide_in, world
+from tests.support.waiting import wait_until
+from tests.support.world import WEB, call, decide_in, world
 
 PROTECTED = Protected(directories=frozenset({"/srv/policies"}), port=8700)
 
@@ -179,7 +194,7 @@ async def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
 async def test_a_trial_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "bundle")
     found = await problems(folder, limits=TrialLimits(memory_bytes=48 * 1024**2))
-    assert "broke off" in found[0].message
+    assert "more memory than it may" in found[0].message
     assert "Traceback" not in found[0].message
 
 
@@ -193,6 +208,145 @@ async def test_a_mounted_volume_is_read_through_its_links(tmp_path: Path) -> Non
     assert read_sources(folder).version == read_sources(first).version
     ruleset = await load(folder)
     assert ruleset is not None
+
+
+async def test_a_module_in_the_working_directory_is_not_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_bundle(tmp_path / "bundle")
+    for name in ("yaml", "json", "pydantic", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert await load(folder) is not None
+    reader = ShellReader(deadline_seconds=20, processes=1)
+    await reader.start()
+    await reader.read(Line(text="ls", base=Base(), confined=False))
+    await reader.close()
+    assert not (tmp_path / "executed").exists()
+
+
+async def test_a_trial_of_another_program_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an upgrade on disk: it could pass what this one would not."""
+    folder = write_bundle(tmp_path / "bundle")
+    monkeypatch.setattr("authz.bundle.trial.program_digest", lambda: "of what runs")
+    [found] = await problems(folder)
+    assert (found.code, found.hint) == ("bundle.trial", "restart the service")
+
+
+def test_the_digest_of_the_program_is_that_of_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "authz"
+    for part in ("bundle", "core", "model"):
+        shutil.copytree(processes.PACKAGE / part, copy / part)
+    here = processes.program_digest.__wrapped__()
+    monkeypatch.setattr(processes, "PACKAGE", copy)
+    assert processes.program_digest.__wrapped__() == here
+    with (copy / "core/decide.py").open("a") as file:
+        file.write("\n")
+    assert processes.program_digest.__wrapped__() != here
+
+
+async def test_only_what_changed_is_validated(tmp_path: Path) -> None:
+    rules = {name: f'@id("{name}") permit (principal, action, resource);' for name in ("a", "b")}
+    folder = write_bundle(tmp_path / "bundle", rules=rules)
+    in_force = await load(folder)
+    assert in_force is not None
+    asked = json.loads(request_for(folder, PROTECTED, in_force, cpu_seconds=1, memory_bytes=1))
+    known = ValidationCache.of(base64.b64decode(asked["passed"]))
+    (folder / "rules/b.cedar").write_text('@id("b") forbid (principal, action, resource);')
+    assert compile_bundle(read_sources(folder), PROTECTED, known) is not None
+    # The changed rule alone; what is unchanged, and the rule that every bundle gets, are known.
+    assert (known.hits, known.misses) == (2, 1)
+    # Under another schema nothing is.
+    (folder / "tools/web.yaml").write_text(WEB.replace("fetch", "fetch_page"))
+    known = ValidationCache.of(base64.b64decode(asked["passed"]))
+    compile_bundle(read_sources(folder), PROTECTED, known)
+    assert (known.hits, known.misses) == (0, 3)
+
+
+async def test_a_rule_that_would_not_pass_does_not_by_what_passed_before(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "bundle")
+    loader = FolderLoader({"default": folder}, PROTECTED)
+    try:
+        in_force = await loader.load("default", IN_FORCE)
+        assert in_force is not None
+        (folder / "rules/more.cedar").write_text(
+            '@id("wrong") permit (principal, action, resource) when { resource.nothing == 1 };'
+        )
+        with pytest.raises(BundleError) as caught:
+            await loader.load("default", in_force)
+        assert [problem.file for problem in caught.value.problems] == ["rules/more.cedar"]
+    finally:
+        loader.close()
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said"),
+    [
+        (OUT_OF_MEMORY, "more memory than it may"),
+        (-signal.SIGXCPU, "more processor time than it may"),
+        (-signal.SIGKILL, "killed from outside"),
+        (-signal.SIGSEGV, "crashed by SIGSEGV"),
+        (-signal.SIGRTMIN - 1, "crashed by signal"),
+        (1, "broke off by a fault"),
+        (0, "broke off by a fault"),
+    ],
+)
+def test_how_a_trial_ended_is_told(exit_code: int, said: str) -> None:
+    assert said in _why(exit_code)[0]
+
+
+async def test_a_trial_that_takes_too_much_processor_time_is_ended(tmp_path: Path) -> None:
+    rules = "\n".join(f'@id("r{n}") permit (principal, action, resource);' for n in range(20_000))
+    folder = write_bundle(tmp_path / "bundle", rules=rules)
+    asked = json.loads(request_for(folder, PROTECTED, IN_FORCE, cpu_seconds=1, memory_bytes=4 * 1024**3))
+    process = await asyncio.create_subprocess_exec(
+        *command("authz.bundle.trial"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    output, _ = await process.communicate(json.dumps(asked).encode())
+    assert (process.returncode, output) == (-signal.SIGXCPU, b"")
+
+
+def test_more_problems_than_anyone_reads_are_counted(tmp_path: Path) -> None:
+    told = _told_all(tuple(BundleProblem("x" * 9999, file="a") for _ in range(1234)))
+    assert len(told) == 1001
+    assert len(told[0]["message"]) == 2000
+    assert told[-1]["message"] == "and 234 more problems"
+
+
+@pytest.mark.parametrize("module", ["authz.bundle.trial", "authz.workers.shell_child"])
+def test_a_process_ends_with_the_service_also_when_that_is_killed(tmp_path: Path, module: str) -> None:
+    """Standard input stays open: what ends it is the end of its parent."""
+    reading, writing = os.pipe()
+    said = tmp_path / "pid"
+    parent = subprocess.Popen(
+        [
+            *(sys.executable, "-c"),
+            (
+                "import subprocess, sys, time; from pathlib import Path; "
+                "from authz.processes import command; "
+                f"child = subprocess.Popen(command({module!r}), stdin={reading}, start_new_session=True); "
+                f"Path({str(said)!r}).write_text(str(child.pid)); time.sleep(600)"
+            ),
+        ],
+        pass_fds=[reading],
+        env={**os.environ, "PYTHONPATH": os.fspath(processes.PACKAGE.parent)},
+    )
+    try:
+        wait_until(lambda: said.exists() and said.read_text())
+        child = Path("/proc") / said.read_text()
+        # Once it gives way to the service for memory, it is tied to it.
+        wait_until(lambda: (child / "oom_score_adj").read_text().strip() == str(processes.OOM_SCORE))
+    finally:
+        parent.kill()
+        parent.wait()
+    wait_until(lambda: not child.exists() or "\nState:\tZ" in (child / "status").read_text())
+    os.close(writing)
+    os.close(reading)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from authz.bundle.load import read_sources
-from authz.bundle.watch import RETRY_SECONDS, scan
+from authz.bundle.watch import (
+    RETRY_SECONDS,
+    SCAN_SHARE,
+    SETTLE_SECONDS,
+    YOUNG_SETTLE_SECONDS,
+    _still_seconds,
+    scan,
+    warn_of_slow_scan,
+)
 from authz.errors import StoreUnavailable
 from authz.model.record import Committed
 from authz.ports import CommitUnit
@@ -38,6 +47,15 @@ async def loaded(running: Reloading, folder: Path | None = None) -> None:
         return running.version == read_sources(folder or running.folder).version
 
     await until(same)
+
+
+async def state(running: Reloading, expected: BundleState) -> None:
+    """Until the bundle is in that state."""
+
+    async def reached() -> bool:
+        return running.bundles.state("default") is expected
+
+    await until(reached)
 
 
 def _in_place(folder: Path) -> None:
@@ -105,12 +123,12 @@ async def test_a_mounted_volume_that_is_updated_comes_into_force(tmp_path: Path)
         (folder / "..data_tmp").symlink_to("..v2")
         (folder / "..data_tmp").rename(folder / "..data")
         await loaded(running)
-        assert "closed" in running.bundles.current("default").engine.policies
+        assert "closed" in running.bundles.status("default").ruleset.engine.policies
         write_bundle(folder / "..v3", rules=FORBID.replace("closed", "shut"))
         (folder / "..data_tmp").symlink_to("..v3")
         (folder / "..data_tmp").rename(folder / "..data")
         await loaded(running)
-        assert "shut" in running.bundles.current("default").engine.policies
+        assert "shut" in running.bundles.status("default").ruleset.engine.policies
 
 
 async def test_a_folder_that_is_gone_is_said_and_polled_until_it_is_back(tmp_path: Path) -> None:
@@ -234,3 +252,117 @@ def test_a_scan_tells_states_apart_and_survives_anything(tmp_path: Path) -> None
     now = scan(folder)
     (folder / "rules/.main.cedar.swp").write_text("draft")
     assert scan(folder) == now
+
+
+async def test_a_link_loop_degrades_the_bundle_until_it_is_gone(tmp_path: Path) -> None:
+    async with watched(tmp_path) as running:
+        (running.folder / "loop").symlink_to("loop")
+        await state(running, BundleState.DEGRADED)
+        attempt = running.bundles.status("default").last_attempt
+        assert attempt is not None
+        assert [problem.file for problem in attempt.problems] == ["loop"]
+        (running.folder / "loop").unlink()
+        await state(running, BundleState.READY)
+
+
+async def test_a_scan_that_fails_degrades_the_bundle_until_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path) as running:
+        with monkeypatch.context() as patch:
+
+            def fail(folder: Path) -> None:
+                raise RuntimeError("unforeseen")
+
+            patch.setattr("authz.bundle.watch.scan", fail)
+            await state(running, BundleState.DEGRADED)
+        await state(running, BundleState.READY)
+
+
+async def test_a_file_that_is_being_written_widens_nothing(tmp_path: Path) -> None:
+    """Empty at first, then with a rule that permits, and only at last with the one that forbids."""
+    async with watched(tmp_path) as running:
+        running.write(PERMIT_ALL + "\n" + FORBID)
+        await loaded(running)
+        narrow = running.version
+        with (running.folder / "rules/main.cedar").open("w") as writer:
+            await state(running, BundleState.DEGRADED)
+            writer.write(PERMIT_ALL)
+            writer.flush()
+            attempt = running.bundles.status("default").last_attempt
+
+            async def tried_again() -> bool:
+                return running.bundles.status("default").last_attempt is not attempt
+
+            await until(tried_again)
+            assert (running.version, running.bundles.state("default")) == (narrow, BundleState.DEGRADED)
+            writer.write("\n" + FORBID.replace("Closed", "Shut"))
+        await loaded(running)
+        assert "closed" in running.bundles.status("default").ruleset.engine.policies
+
+
+async def test_young_files_must_hold_still_for_longer(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "bundle")
+    assert _still_seconds(scan(folder)) == YOUNG_SETTLE_SECONDS
+
+    async def old() -> bool:
+        return _still_seconds(scan(folder)) == SETTLE_SECONDS
+
+    await until(old)
+
+
+async def test_files_that_keep_changing_are_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("authz.bundle.watch.MAX_SETTLE_SECONDS", 0.3)
+    async with watched(tmp_path) as running:
+        before = running.version
+        changing = True
+
+        async def change() -> None:
+            number = 0
+            while changing:
+                number += 1
+                running.write(PERMIT_ALL + f"// {number}\n")
+                await asyncio.sleep(0.02)
+
+        writer = asyncio.create_task(change())
+        await state(running, BundleState.DEGRADED)
+        attempt = running.bundles.status("default").last_attempt
+        assert attempt is not None
+        assert "keep changing" in attempt.problems[0].message
+        assert running.version == before
+        changing = False
+        await writer
+        monkeypatch.undo()
+        await loaded(running)
+
+
+async def test_scans_come_often_enough_for_the_bound_on_staleness(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reloading(tmp_path, max_staleness_seconds=8) as running:
+        watch = running.watch()
+        for took_seconds, pause_seconds in ((0.0001, 0.05), (0.02, 1.0), (0.5, 2.0), (30, 2.0)):
+            watch._scan_took_s = took_seconds
+            assert watch._pause_seconds() == pause_seconds
+        running.bundles.max_staleness_seconds = None
+        watch._scan_took_s = 1
+        assert watch._pause_seconds() == SCAN_SHARE
+    warn_of_slow_scan("default", 2.1, 8)
+    assert [entry.levelname for entry in caplog.records if "bound on staleness" in entry.message] == [
+        "WARNING"
+    ]
+    warn_of_slow_scan("default", 1.9, 8)
+    warn_of_slow_scan("default", 100, None)
+    assert len([entry for entry in caplog.records if "bound on staleness" in entry.message]) == 1
+
+
+async def test_a_reload_is_no_part_of_the_time_that_a_scan_takes(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+        watch = running.watch()
+        running.write(FORBID)
+        began = time.monotonic()
+        assert await watch._look()
+        # It waits for the files to hold still, and for a trial: far longer than it looks at them.
+        assert watch._scan_took_s < (time.monotonic() - began) / 4

@@ -9,7 +9,7 @@ import pytest
 
 from authz.bundle.load import read_sources
 from authz.errors import StoreUnavailable
-from authz.model.record import Committed, Conflict
+from authz.model.record import CommitOutcome
 from authz.ports import BundleLoader, CommitUnit
 from authz.service.bundles import BundleState, ReloadOutcome, Trigger, TriggerKind
 from authz.service.reloads import Reloads
@@ -30,7 +30,7 @@ class Ledger:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    async def commit(self, unit: CommitUnit) -> Committed | Conflict:
+    async def commit(self, unit: CommitUnit) -> CommitOutcome:
         await self._before_commit(unit)
         return await self._ledger.commit(unit)
 
@@ -181,7 +181,7 @@ async def test_changes_during_a_reload_share_the_next_one_and_the_last_state_win
         assert (await first).outcome is ReloadOutcome.UNCHANGED
         assert {(await one).outcome for one in waiting} == {ReloadOutcome.LOADED}
         assert loader.loads == 2
-        assert "rule-4" in running.bundles.current("default").engine.policies
+        assert "rule-4" in running.bundles.status("default").ruleset.engine.policies
         await asyncio.sleep(0)
         await reloads.close()
 
@@ -243,8 +243,9 @@ async def test_a_request_under_way_finishes_on_the_version_that_it_began_with(tm
         batch = asyncio.create_task(service.client.post("/decide/batch", json={"calls": calls}))
         await reached.wait()
         running.write(FORBID)
-        assert (await running.reload()).outcome is ReloadOutcome.LOADED
+        outcome = (await running.reload()).outcome
         go.set()
+        assert outcome is ReloadOutcome.LOADED
         answers = (await batch).json()["decisions"]
         assert {(answer["effect"], answer["policy_version"]) for answer in answers} == {("allow", before)}
         decided = await service.records(type="decision.made")
@@ -262,3 +263,104 @@ async def test_what_is_visible_is_never_of_an_older_version(tmp_path: Path) -> N
                 answer = (await running.service.client.post("/tools/visible", json=asked)).json()
                 assert answer["policy_version"] == running.version
                 assert len(answer["servers"][0]["tools"]) == shown
+
+
+async def test_whatever_fails_the_attempt_ends_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reloading(tmp_path) as running:
+        before = running.version
+
+        def broken(**given: Any) -> Any:
+            raise UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
+
+        async def fault(unit: CommitUnit) -> None:
+            raise RuntimeError("a bug of the store")
+
+        for part, rules, outcome in (
+            ("bundle_rejected_event", "nonsense", ReloadOutcome.REJECTED),
+            ("bundle_event", FORBID, ReloadOutcome.NOT_RECORDED),
+        ):
+            running.write(rules)
+            with monkeypatch.context() as patch:
+                patch.setattr(f"authz.service.reloads.{part}", broken)
+                assert (await running.reload()).outcome is outcome
+            assert running.bundles.state("default") is BundleState.DEGRADED
+            attempt = await over(running, ledger=Ledger(running, fault)).reload("default", WATCH)
+            assert attempt.outcome is outcome
+            assert "bug" not in str(attempt.problems)
+            assert running.version == before
+        # Nothing of it is left: the same files load.
+        assert (await running.reload()).outcome is ReloadOutcome.LOADED
+
+
+async def test_the_same_rejection_is_recorded_once_a_key_and_counted_always(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+        service = running.service
+        headers = await service.add_key("b", "policy")
+
+        async def rejected() -> int:
+            return len(await service.records(type="bundle.rejected"))
+
+        running.write("nonsense")
+        for _ in range(5):
+            await running.reload()
+        assert await rejected() == 1
+        for _ in range(5):
+            await service.client.post("/policies/reload", headers=headers)
+            await service.client.post("/policies/reload")
+        assert await rejected() == 3
+        text = (await service.client.get("/metrics")).text
+        assert 'authz_bundle_reloads_total{outcome="rejected",tenant="default",trigger="api"} 10.0' in text
+        # Other problems, and the same ones again after a good bundle, are news.
+        running.write("other nonsense")
+        await running.reload()
+        assert await rejected() == 4
+        running.write(PERMIT_ALL)
+        await running.reload()
+        running.write("other nonsense")
+        await running.reload()
+        assert await rejected() == 5
+
+
+async def test_a_rejection_that_was_not_recorded_is_recorded_the_next_time(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+
+        async def fail(unit: CommitUnit) -> None:
+            raise StoreUnavailable("the disk is full")
+
+        running.write("nonsense")
+        ledger, running.reloads._ledger = running.reloads._ledger, Ledger(running, fail)
+        await running.reload()
+        running.reloads._ledger = ledger
+        await running.reload()
+        assert len(await running.service.records(type="bundle.rejected")) == 1
+
+
+async def test_limits_and_people_that_changed_are_on_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def limits(*entries: str) -> str:
+        return "limits:" + "".join(
+            f"\n  - {{id: {name}, reason: r, calls: {calls}, seconds: 60, per: [agent]}}"
+            for name, _, calls in (entry.partition("=") for entry in entries)
+        )
+
+    async with reloading(tmp_path) as running:
+        running.write(limits("a=1", "b=1"), "limits.yaml")
+        assert (await running.reload()).outcome is ReloadOutcome.LOADED
+        running.write(limits("b=2", "c=1"), "limits.yaml")
+        people = "groups:\n  staff: {}\nusers:\n  ada: {}\n  eve: {groups: [staff]}\nagents:\n  coder-2: {}\n"
+        running.write(people, "entities.yaml")
+        assert (await running.reload()).outcome is ReloadOutcome.LOADED
+        changes = (await running.service.records(type="bundle.loaded"))[-1]["changes"]
+
+        def named(kind: str) -> dict[str, list[str]]:
+            return {how: changes[kind][how]["names"] for how in ("added", "removed", "changed")}
+
+        assert named("limits") == {"added": ["c"], "removed": ["a"], "changed": ["b"]}
+        assert named("groups") == {"added": [], "removed": ["finance"], "changed": []}
+        assert named("users") == {"added": ["eve"], "removed": ["grace"], "changed": ["ada"]}
+        assert named("agents") == {"added": ["coder-2"], "removed": ["coder-1"], "changed": []}
+        [warning] = [entry for entry in caplog.records if entry.levelname == "WARNING"]
+        assert warning.__dict__["limits"] == ("a",)

@@ -3,12 +3,14 @@
 Source: bash's manual, "Shell Builtin Commands". A builtin that is not here is a program that nobody knows.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
 from authz.core.canonical.path import canonicalize_path
 from authz.core.canonical.shell.effects import Unreduced
+from authz.core.canonical.shell.environment import changes_what_runs
 from authz.core.canonical.shell.run import Run, known_text
 from authz.core.canonical.shell.state import State
 from authz.core.canonical.shell.words import UNKNOWN
@@ -19,6 +21,8 @@ class Shell(Protocol):
     """The shell that runs the builtin."""
 
     state: State
+    escaped: list[State]
+    """In which a loop or a function was left before its end."""
 
     def read_here(self, text: str, run: Run) -> None:
         """Read a line in this very shell."""
@@ -57,13 +61,25 @@ def below(text: str, directory: str | None) -> str | None:
 
 
 def _ends(run: Run, shell: Shell) -> None:
-    """`exit`: nothing behind it runs."""
+    """`exit`: nothing behind it runs, unless bash refuses its words and goes on."""
     run.program("exit")
-    shell.state = replace(shell.state, is_over=True)
+    texts = [known_text(word) for word in run.arguments]
+    if not texts or (len(texts) == 1 and texts[0].isdecimal()):
+        shell.state = replace(shell.state, is_over=True)
 
 
 def _returns(run: Run, shell: Shell) -> None:
-    """`return`, `break`, `continue`: what follows may run all the same, elsewhere."""
+    """`return`, `break`, `continue`: the place is left as it is here; what follows may run all the same."""
+    shell.escaped.append(shell.state)
+    _nothing(run, shell)
+
+
+def _jobs(run: Run, shell: Shell) -> None:
+    """`jobs -x` runs a program, and `wait -p` sets a variable."""
+    if any(re.fullmatch(r"-[lnprs]|%?\w+", known_text(word)) is None for word in run.arguments):
+        raise Unreduced("builtin")
+    if run.words[0].text == "wait" and any(word.text == "-p" for word in run.arguments):
+        raise Unreduced("builtin")
     _nothing(run, shell)
 
 
@@ -81,6 +97,8 @@ def _read(run: Run, shell: Shell) -> None:
             if not name.isidentifier() or not name.islower():
                 raise Unreduced("read")
             shell.state = shell.state.assigned(name, UNKNOWN)
+            if changes_what_runs(name):
+                shell.state = replace(shell.state, is_changed=True)
 
 
 def _eval(run: Run, shell: Shell) -> None:
@@ -112,6 +130,8 @@ def _command(run: Run, shell: Shell) -> None:
 def _exec(run: Run, shell: Shell) -> None:
     """`exec NAME …`: the program takes the shell's place. Alone it only makes redirects stay."""
     arguments = list(run.arguments)
+    if not arguments and run.stdin != "":
+        raise Unreduced("exec_input")  # whatever reads afterwards, reads that
     if arguments and known_text(arguments[0]).startswith("-"):
         raise Unreduced("exec")
     if arguments:
@@ -121,7 +141,10 @@ def _exec(run: Run, shell: Shell) -> None:
 
 def _set(run: Run, shell: Shell) -> None:
     """`set -euo pipefail`: options that only end the line earlier, or print it."""
+    # Alone it prints every variable.
     run.program("set")
+    if not run.arguments:
+        run.program("printenv")
     for word in run.arguments:
         text = known_text(word)
         letters = text[1:] if text[:1] in "-+" else ""
@@ -148,7 +171,6 @@ def _source(run: Run, shell: Shell) -> None:
 BUILTINS: Final[Mapping[str, Builtin]] = {
     "cd": _cd,
     "exit": _ends,
-    "logout": _ends,
     "eval": _eval,
     "command": _command,
     "builtin": _command,
@@ -157,12 +179,13 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "read": _read,
     ".": _source,
     "source": _source,
-    **dict.fromkeys((":", "true", "false", "wait", "jobs", "times", "umask", "type", "shift"), _nothing),
+    **dict.fromkeys((":", "true", "false", "times", "umask", "type", "shift"), _nothing),
+    **dict.fromkeys(("wait", "jobs"), _jobs),
     **dict.fromkeys(("return", "break", "continue"), _returns),
     **dict.fromkeys(
         ("alias", "unalias", "trap", "enable", "bind", "complete", "compgen", "compopt", "hash", "shopt")
         + ("let", "mapfile", "readarray", "getopts", "pushd", "popd", "dirs", "fc", "history", "coproc")
-        + ("ulimit", "disown", "suspend", "caller", "bg", "fg"),
+        + ("ulimit", "disown", "logout", "suspend", "caller", "bg", "fg"),
         _not_understood,
     ),
 }

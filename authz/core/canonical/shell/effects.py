@@ -17,6 +17,8 @@ from authz.model.resource import Base, NotCanonical, Resource, Scope, Verb
 _EMPTY: Final = NotCanonical(code="path.empty", message="the path is empty", understood=False)
 MAX_EFFECTS: Final = 1024
 """Of one line. More than a call may have anyway; it only bounds what is collected before that is seen."""
+MAX_STEPS: Final = 600
+"""Statements that are gone over, each as often as it is reached: a fixed bound, independent of any clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,13 @@ class Effects:
         self._line = line
         self._found: dict[tuple[Verb, str, Scope], ShellAccess] = {}
         self._unknown: set[str] = set()
+        self._steps = 0
+
+    def step(self, size: int = 1) -> None:
+        """Count one statement: loops in loops and functions in functions multiply. Raises `Unreduced`."""
+        self._steps += size
+        if self._steps > MAX_STEPS:
+            raise Unreduced("too_many_steps")
 
     def add(self, access: ShellAccess) -> None:
         """Collect one access. The stricter of two that are otherwise equal stays."""

@@ -16,11 +16,27 @@ _READ_IN_LOWER_CASE: Final = frozenset(
 )
 SHELL_OWN: Final = frozenset(
     ("HOME", "PWD", "OLDPWD", "CDPATH", "IFS", "BASH_ENV", "ENV", "PS4", "GLOBIGNORE", "PATH", "SHELLOPTS")
-    + ("BASHOPTS", "PROMPT_COMMAND", "BASH_FUNC", "TMPDIR", "HISTFILE", "POSIXLY_CORRECT")
+    + ("BASHOPTS", "PROMPT_COMMAND", "BASH_FUNC", "TMPDIR", "HISTFILE", "POSIXLY_CORRECT", "BASH_COMPAT")
+    + ("EXECIGNORE", "FUNCNEST", "BASH_LOADABLES_PATH", "BASH_XTRACEFD")
 )
 """What the shell itself reads: a line that sets one of these is not understood."""
 
 
-def changes_what_runs(name: str) -> bool:
-    """Whether a program that finds this variable may do something else than without it."""
-    return name in _READ_IN_LOWER_CASE or _HARMLESS.fullmatch(name) is None
+_PLAIN_VALUE: Final = re.compile(r"|(?!.*\.\.)[A-Za-z0-9_.,:+@-]+(?:/[A-Za-z0-9_+-]+)*")
+_LOCALE: Final = re.compile(r"|C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-8|utf-?8)")
+
+
+def changes_what_runs(name: str, value: str | None = "") -> bool:
+    """Whether a program that finds this variable may do something else than without it.
+
+    A harmless one can hold a harmful value: a time zone and a language can be the path of a file, and a
+    character set can have letters that look like quotes to the shell itself.
+    """
+    if name in _READ_IN_LOWER_CASE or _HARMLESS.fullmatch(name) is None:
+        return True
+    if name.islower():
+        return False
+    known = _LOCALE if name == "LANG" or name.startswith("LC_") else _PLAIN_VALUE
+    if value is None:
+        return not name.startswith("GIT_")
+    return known.fullmatch(value) is None and not name.startswith("GIT_")

@@ -90,20 +90,22 @@ class Redirects:
             if node.type == "heredoc_redirect":
                 stdin = self._heredoc(node, stdin)
             elif node.type == "herestring_redirect":
-                stdin = self._herestring(node)
+                stdin = self._herestring(node, stdin)
             else:
                 stdin = self.file(node, stdin)
         return stdin
 
     def file(self, node: Node, stdin: str | None) -> str | None:
         """A redirect to or from a file or another descriptor."""
-        operator, targets = "", []
+        operator, targets, is_input = "", [], False
         for child in node.children:
             if child.type in _OPERATORS:
                 operator = child.type
             elif child.type != "file_descriptor":
                 targets.append(child)
-        reads = operator in ("<", "<&")
+            else:
+                is_input = self._place.words.text_of(child) == "0"
+        reads = operator in ("<", "<&") or is_input
         if operator in ("<&-", ">&-") and not targets:
             return stdin
         if not operator or len(targets) != 1:
@@ -115,7 +117,7 @@ class Redirects:
         if text is None:
             raise Unreduced("dynamic_redirect")
         if not (operator in ("<&", ">&") and re.fullmatch(r"\d+-?|-", text)):
-            self._open(text, Verb.READ if reads else Verb.WRITE)
+            self._open(text, Verb.READ if operator in ("<", "<&") else Verb.WRITE)
         return None if reads else stdin
 
     def _open(self, text: str, verb: Verb) -> None:
@@ -126,11 +128,17 @@ class Redirects:
         for directory in self._place.state.directories:
             self._place.effects.path(verb, text, directory)
 
-    def _herestring(self, node: Node) -> str | None:
+    def _herestring(self, node: Node, stdin: str | None) -> str | None:
         found = [child for child in node.children if child.type not in ("<<<", "file_descriptor")]
         if len(found) != 1:
             raise Unreduced("syntax_redirect")
-        return self._place.words.literal(found[0], self._place.scope())
+        text = self._place.words.literal(found[0], self._place.scope())
+        return stdin if self._is_elsewhere(node) else text
+
+    def _is_elsewhere(self, node: Node) -> bool:
+        """Whether it is for another descriptor than standard input."""
+        numbers = [child for child in node.children if child.type == "file_descriptor"]
+        return any(self._place.words.text_of(child) != "0" for child in numbers)
 
     def _heredoc(self, node: Node, stdin: str | None) -> str | None:
         """The body of a heredoc, where it is a text. Its node also holds the rest of the opener's line."""
@@ -146,6 +154,8 @@ class Redirects:
                 inner = self.open([child], inner)
             elif child.type not in _IN_HEREDOC:
                 raise Unreduced("syntax_heredoc")  # words of the command, which the parser puts here
+        if self._is_elsewhere(node):
+            return inner
         if inner != stdin:
             return None  # a second redirect of the input: which of them comes last?
         return body if quoted or not re.search(r"[$`\\]", body) else None

@@ -16,8 +16,8 @@ class Runner(Protocol):
         """A command of these words: a program by its name, without functions and builtins of the shell."""
         ...
 
-    def run_text(self, text: str, run: "Run") -> None:
-        """A line that another shell reads."""
+    def run_text(self, text: str, run: "Run", *, posix: bool) -> None:
+        """A line that another shell reads; `posix` is one that may not know what only bash does."""
         ...
 
 
@@ -70,7 +70,7 @@ class Run:
         for word in words:
             text = known_text(word)
             if word.is_glob:
-                text, tree = _above_pattern(text), True
+                text, tree = above_pattern(text), True
             for directory in self.directories:
                 self.effects.path(verb, text, directory, tree=tree, guessed=self.guessed)
 
@@ -98,11 +98,13 @@ def known_text(word: Word) -> str:
     return word.text
 
 
-def _above_pattern(text: str) -> str:
+def above_pattern(text: str) -> str:
     """The directory beneath which everything that the pattern matches lies."""
     parts = text.split("/")
     for index, part in enumerate(parts):
         if any(char in part for char in "*?["):
+            if ".." in parts[index:]:
+                raise Unreduced("pattern_above")  # `*/../../x` lies above whatever the pattern matches
             above = "/".join(parts[:index])
             return above or ("/" if text.startswith("/") else ".")
     return text

@@ -9,6 +9,7 @@ asked: the verdict on a line does not depend on how fast a machine is.
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import tree_sitter
@@ -38,8 +39,8 @@ class ParsedLine:
     root: Node
 
 
-def parse_line(text: str) -> ParsedLine:
-    """The tree of a line. Raises `Unreduced`."""
+def parse_line(text: str, *, posix: bool = False) -> ParsedLine:
+    """The tree of a line, for bash; with `posix`, of what every shell reads alike. Raises `Unreduced`."""
     try:
         source = text.encode("utf-8")
     except UnicodeEncodeError:
@@ -54,6 +55,8 @@ def parse_line(text: str) -> ParsedLine:
     if root.type != "program" or root.has_error or root.end_byte > len(source):
         raise Unreduced("syntax")
     _check(root, source)
+    if posix:
+        _check_posix(root, source)
     return ParsedLine(source=source, root=root)
 
 
@@ -61,16 +64,58 @@ def _check(root: Node, source: bytes) -> None:
     """Nothing missing, `;;` only where bash has it, and every byte in some token."""
     pending = [root]
     end = 0
+    has_lines = b"\n" in source
     while pending:
         node = pending.pop()
         if node.is_missing or node.is_error:
             raise Unreduced("syntax")
         if node.type in (";;", ";&", ";;&") and (node.parent is None or node.parent.type != "case_item"):
             raise Unreduced("syntax")
+        if has_lines and node.type in _ON_ONE_LINE:
+            _check_one_line(node, source)
         if node.child_count == 0:
+            if node.type in ("word", "number") and b"\n" in source[node.start_byte : node.end_byte]:
+                raise Unreduced("syntax")  # `ls` newline `\\rm x`: two commands, and one to the parser
             gap = source[end : node.start_byte].strip(b" \t\n\\")
             # Strings and heredocs have text without a node of its own; their readers look at it.
             if gap and (node.parent is None or node.parent.type not in _WITH_TEXT):
                 raise Unreduced("syntax")
             end = max(end, node.end_byte)
         pending += reversed(node.children)
+
+
+_ON_ONE_LINE: Final = frozenset(
+    ("command", "declaration_command", "unset_command", "variable_assignments", "variable_assignment")
+    + ("redirected_statement", "file_redirect", "herestring_redirect", "negated_command")
+)
+
+
+def _check_one_line(node: Node, source: bytes) -> None:
+    """Between the words of a command a newline stands only behind a backslash."""
+    children = node.children
+    for left, right in pairwise(children):
+        gap = source[left.end_byte : right.start_byte]
+        if b"\n" in gap.replace(b"\\\n", b"") and left.type != "heredoc_redirect":
+            raise Unreduced("syntax")
+
+
+_BASH_ONLY: Final = frozenset(
+    ("[[", "function", "select", "&>", "&>>", "|&", ";&", ";;&", "+=", "declare", "typeset", "<<<", "((")
+    + ("process_substitution", "ansi_c_string", "translated_string", "brace_expression", "array")
+)
+_BASH_WORD: Final = re.compile(rb"\{[^{}]*(?:,|\.\.)[^{}]*\}|[=:]~|time")
+
+
+def _check_posix(root: Node, source: bytes) -> None:
+    """What bash takes for syntax, another shell takes for words: `[[ a > b ]]` writes a file there."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if node.type in _BASH_ONLY:
+            raise Unreduced("not_posix")
+        if node.type in ("word", "concatenation"):
+            text = source[node.start_byte : node.end_byte]
+            found = _BASH_WORD.search(text)
+            if found and (found[0] != b"time" or text == b"time"):
+                raise Unreduced("not_posix")
+        pending += node.children

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 from tree_sitter import Node
 
+from authz.core.canonical.shell import conditions
 from authz.core.canonical.shell.command import Commands
 from authz.core.canonical.shell.effects import Effects, Unreduced
 from authz.core.canonical.shell.redirect import Redirects, parts_of
@@ -32,11 +33,27 @@ _SKIPPED: Final = _SEPARATORS | {"comment"}
 class Walk:
     """Walks one line, and the lines inside it."""
 
-    def __init__(self, text: str, base: Base, effects: Effects, *, confined: bool, depth: int = 0) -> None:
-        """Raises `Unreduced` where the line has no parse that every reader agrees on."""
+    def __init__(
+        self,
+        text: str,
+        base: Base,
+        effects: Effects,
+        *,
+        confined: bool,
+        depth: int = 0,
+        posix: bool = False,
+    ) -> None:
+        """Raises `Unreduced` where the line has no parse that every reader agrees on.
+
+        `posix` says that it is read by a shell which may not be bash.
+        """
         if depth > MAX_DEPTH:
             raise Unreduced("too_deep")
-        line = parse_line(text)
+        if depth:
+            effects.step(len(text) // 64)
+        line = parse_line(text, posix=posix)
+        self.posix = posix
+        self.escaped: list[State] = []
         self.base = base
         self.effects = effects
         self.confined = confined
@@ -49,11 +66,11 @@ class Walk:
         self._redirects = Redirects(self)
         self._commands = Commands(self, self._redirects)
 
-    def walk(self, state: State | None = None) -> None:
+    def walk(self, state: State | None = None, *, piped: bool = False) -> None:
         """Collect every access of the line. Raises `Unreduced` for what is not in the grammar here."""
         if state is not None:
             self.state = state
-        self._statements(self._root.children, piped=False)
+        self._statements(self._root.children, piped=piped)
 
     def scope(self) -> Scope:
         """What expansions are looked up in, here."""
@@ -61,15 +78,23 @@ class Walk:
         cwd = next(iter(directories)) if len(directories) == 1 else None
         return Scope(variables=self.state.variables, home=self.base.home, cwd=cwd)
 
-    def run_text(self, text: str, run: Run) -> None:
+    def landed(self) -> None:
+        """Behind a loop or a function: whatever left it early may be in force."""
+        for state in self.escaped:
+            self.state = joined(self.state, state)
+
+    def run_text(self, text: str, run: Run, *, posix: bool) -> None:
         """See `Runner.run_text`: in the directories of `run`, without this shell's variables."""
-        inner = Walk(text, self.base, self.effects, confined=self.confined, depth=run.depth + 1)
-        inner.walk(State(directories=run.directories, is_changed=run.guessed))
+        inner = Walk(text, self.base, self.effects, confined=self.confined, depth=run.depth + 1, posix=posix)
+        inner.walk(State(directories=run.directories, is_changed=run.guessed), piped=run.stdin != "")
 
     def read_here(self, text: str, run: Run) -> None:
         """A line that this very shell reads (`eval`): what it leaves behind stays."""
-        inner = Walk(text, self.base, self.effects, confined=self.confined, depth=run.depth + 1)
-        inner.walk(replace(self.state, functions={}))
+        inner = Walk(
+            text, self.base, self.effects, confined=self.confined, depth=run.depth + 1, posix=self.posix
+        )
+        inner.escaped = self.escaped
+        inner.walk(replace(self.state, functions={}), piped=run.stdin != "")
         if self.state.functions or inner.state.functions:
             raise Unreduced("function")
         self.state = inner.state
@@ -79,12 +104,19 @@ class Walk:
         handed, self._handed = self._handed, ()
         if self.state.is_over:
             return self.state
+        self.effects.step()
         if node.type == "command":
             return self._commands.simple(node, stdin=None if piped else "", redirects=handed)
         if node.type in _HANDING_ON:
             self._handed = handed
         elif handed:
+            # Where one of them cannot be opened, nothing of it happens.
+            before = self.state
             piped = self._redirects.open(handed, None if piped else "") != "" or piped
+            return joined(before, self._compound(node, piped))
+        return self._compound(node, piped)
+
+    def _compound(self, node: Node, piped: bool) -> State:
         if node.type in _ASSIGNING:
             return self._commands.assign(node)
         handler = self._handlers.get(node.type)
@@ -206,6 +238,7 @@ class Walk:
             unknown[variable] = kept
         self.state = replace(self.state, variables=unknown)
         self.branch(nodes, piped=piped)
+        self.landed()
         return self.state
 
     def _case(self, node: Node, piped: bool) -> State:
@@ -231,33 +264,16 @@ class Walk:
     def _function(self, node: Node, piped: bool) -> State:
         names = [child for child in node.children if child.type == "word"]
         bodies = [child for child in node.children if child.type in ("compound_statement", "subshell")]
-        if len(names) != 1 or len(bodies) != 1:
-            raise Unreduced("syntax_function")
+        others = {child.type for child in node.children} - _OF_A_FUNCTION
+        if len(names) != 1 or len(bodies) != 1 or others:
+            raise Unreduced("syntax_function")  # its redirects are opened wherever it is called
         functions = {**self.state.functions, self.words.text_of(names[0]): bodies[0]}
         self.state = replace(self.state, functions=functions)
         return self.state
 
     def _test(self, node: Node, piped: bool) -> State:
-        """`[[ … ]]` and `[ … ]`: tests of files and strings.
-
-        `-v` evaluates the subscript of what it names; between double brackets so do comparisons of numbers.
-        """
-        opened = self.words.text_of(node.children[0])
-        self.effects.program(opened, known=True, changes=False)
-        self._test_part(node, _EVALUATING if opened == "[[" else _EVALUATING_IN_TEST)
+        conditions.read(node, self.words, self.scope(), self.effects)
         return self.state
-
-    def _test_part(self, node: Node, evaluating: frozenset[str]) -> None:
-        for child in node.children:
-            if child.type in ("binary_expression", "unary_expression", "parenthesized_expression"):
-                self._test_part(child, evaluating)
-            elif child.type == "test_operator":
-                if self.words.text_of(child) in evaluating:
-                    raise Unreduced("arithmetic")
-            elif child.type in ("command_substitution", "string", "concatenation", "expansion"):
-                list(self.words.words(child, self.scope()))
-            elif child.type not in _TEST_PARTS:
-                raise Unreduced("syntax_test")
 
     def _redirected(self, node: Node, piped: bool) -> State:
         """A statement with redirects behind it.
@@ -322,33 +338,10 @@ _Handler = Callable[[Walk, Node, bool], State]
 _ASSIGNING: Final = frozenset(
     ("variable_assignment", "variable_assignments", "declaration_command", "unset_command")
 )
-_HANDING_ON: Final = frozenset(("list", "pipeline", "negated_command"))
-_EVALUATING: Final = frozenset(("-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-_EVALUATING_IN_TEST: Final = frozenset(("-v", "-R"))
-_TEST_PARTS: Final = frozenset(
-    (
-        "[[",
-        "]]",
-        "[",
-        "]",
-        "&&",
-        "||",
-        "!",
-        "(",
-        ")",
-        "=",
-        "==",
-        "!=",
-        "=~",
-        "<",
-        ">",
-        "-a",
-        "-o",
-        "word",
-        "number",
-    )
-    + ("raw_string", "simple_expansion", "extglob_pattern", "regex")
+_OF_A_FUNCTION: Final = frozenset(
+    ("function", "word", "(", ")", "compound_statement", "subshell", "comment", "\n")
 )
+_HANDING_ON: Final = frozenset(("list", "pipeline", "negated_command"))
 
 
 def _inside(node: Node, opened: str, closed: str) -> list[Node]:

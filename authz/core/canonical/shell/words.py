@@ -5,7 +5,7 @@ Source: bash's manual, "Quoting" and "Shell Expansions". A word that is not know
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tree_sitter import Node
@@ -20,7 +20,11 @@ _GLOB: Final = re.compile(r"[*?\[]")
 _EXTGLOB: Final = re.compile(r"[?*+@!]\(")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANSI_SIMPLE: Final = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "?": "?"}
-_DECIDED_BY_BLANKS: Final = re.compile(r"[ \t\n]")
+_DECIDED: Final = re.compile(r"[ \t\n*?\[]")
+_TILDE_IN_VALUE: Final = re.compile(r"[=:]~")
+_HOME_AS_VALUE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*=)(~(?:/[^~]*)?)")
+_SUBSTRING: Final = re.compile(r"\$\{\w+: ?-?\d+(?:: ?-?\d+)?\}")
+_RUNS: Final = re.compile(r"[$`]|[<>]\(")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,8 @@ class WordReader:
         if any(piece.text is None for piece in pieces):
             yield UNKNOWN
             return
-        if any(not piece.is_quoted and _brace(piece.text or "") for piece in pieces):
+        # Also where quotes stand between the parts of the braces: `{/etc/pass"wd",b}` is two words.
+        if _brace("".join(piece.text or "" for piece in pieces if not piece.is_quoted)):
             yield from self._braces(pieces)
             return
         yield _joined(pieces)
@@ -134,7 +139,8 @@ class WordReader:
                 raise Unreduced("word")  # the parser has put something between that it does not show
             end = child.end_byte
             raw = self.text_of(child)
-            if child.type == "word" and raw.startswith("~") and (index or "/" not in raw):
+            tilde = raw.startswith("~") or _TILDE_IN_VALUE.search(raw)
+            if child.type == "word" and tilde and (index or "/" not in raw):
                 yield UNKNOWN  # `~"x"` and `"x"~` are no home
                 return
             parts += self._pieces(child, scope)
@@ -153,6 +159,9 @@ class WordReader:
         if raw.startswith("~"):
             yield self._tilde(raw, scope)
             return
+        if _TILDE_IN_VALUE.search(raw):
+            yield self._tilde_in_value(raw, scope)
+            return
         if "\\" not in raw:
             yield Word(text=raw, is_glob=_GLOB.search(raw) is not None)
             return
@@ -167,6 +176,14 @@ class WordReader:
         if name != "~" or scope.home is None or "\\" in raw:
             return UNKNOWN
         return Word(text=f"{scope.home}{slash}{rest}", is_glob=_GLOB.search(rest) is not None)
+
+    def _tilde_in_value(self, raw: str, scope: Scope) -> Word:
+        """`if=~/x`: a word of the shape of an assignment has its tilde expanded, and those behind colons."""
+        found = _HOME_AS_VALUE.fullmatch(raw)
+        if found is None:
+            return UNKNOWN
+        value = self._tilde(found[2], scope)
+        return UNKNOWN if value.text is None else replace(value, text=found[1] + value.text)
 
     def _double_quoted(self, node: Node, scope: Scope) -> Iterator[Word]:
         end = node.start_byte + 1
@@ -199,14 +216,20 @@ class WordReader:
             text = value.text
             if value.is_glob:
                 return value  # one of the names that match
-            if text is None or (not quoted and (_DECIDED_BY_BLANKS.search(text) or _GLOB.search(text))):
+            # Without quotes an empty one is no word at all, and blanks make several of it.
+            if text is None or (not quoted and (not text or _DECIDED.search(text))):
                 return UNKNOWN
             return Word(text=text, is_quoted=True)
         self._check_operator(node)
         return UNKNOWN
 
     def _check_operator(self, node: Node) -> None:
-        """Refuse the operators of `${…}` that can run something or assign: `@P`, `:=`, subscripts, `!`."""
+        """Refuse the operators of `${…}` that can run something or assign: `@P`, `:=`, subscripts, `!`.
+
+        Offset and length are arithmetic, which evaluates the text of variables.
+        """
+        if any(child.type == ":" for child in node.children) and not _SUBSTRING.fullmatch(self.text_of(node)):
+            raise Unreduced("arithmetic")
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._visit(child)
@@ -214,6 +237,8 @@ class WordReader:
                 self._check_operator(child)
             elif child.type not in _HARMLESS_IN_EXPANSION:
                 raise Unreduced("expansion")
+            elif child.type in ("word", "regex", "string_content") and _RUNS.search(self.text_of(child)):
+                raise Unreduced("expansion")  # the parser takes patterns for text
 
     def _arithmetic(self, node: Node) -> Word:
         """`$((1 + 2))`. With a name in it, bash evaluates that variable's text, which can run commands."""
@@ -228,7 +253,15 @@ _HARMLESS_IN_EXPANSION: Final = frozenset(
 )
 
 
+_SET_BY_THE_SHELL: Final = re.compile(
+    r"_|UID|EUID|PPID|RANDOM|SRANDOM|SECONDS|LINENO|GROUPS|DIRSTACK|HIST\w*|EPOCH\w*|BASH\w*|FUNCNAME|"
+    r"PIPESTATUS|OPTIND|OPTARG|OPTERR|REPLY|COMP_\w*|MAPFILE|COPROC\w*|OSTYPE|MACHTYPE|HOSTTYPE|HOSTNAME"
+)
+
+
 def _variable(name: str, scope: Scope) -> Word:
+    if _SET_BY_THE_SHELL.fullmatch(name):
+        return UNKNOWN
     if name in scope.variables:
         return scope.variables[name]
     return Word(text={"HOME": scope.home, "PWD": scope.cwd}.get(name))

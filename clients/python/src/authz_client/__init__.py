@@ -16,12 +16,24 @@ from authz_client.errors import (
     Timeout,
     Unreachable,
 )
-from authz_client.model import Access, Approval, Decision, Effect, Lease, MatchedRule, Obligation
+from authz_client.model import (
+    Access,
+    Approval,
+    Asked,
+    ClaimedPath,
+    Decision,
+    Effect,
+    Lease,
+    MatchedRule,
+    Obligation,
+)
 
 __all__ = [
     "Access",
     "Approval",
+    "Asked",
     "AsyncClient",
+    "ClaimedPath",
     "Client",
     "Decision",
     "DecisionUnavailable",

@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from authz_client._json import decode, encode
 from authz_client.errors import MalformedAnswer, RequestRefused, ServerFailure
-from authz_client.model import Decision
+from authz_client.model import Asked, Decision
 
 _T = TypeVar("_T")
 
@@ -34,12 +34,15 @@ Flow = Generator[Outgoing, Incoming, _T]
 
 def decide(request: Mapping[str, Any], *, read_now: Callable[[], datetime]) -> Flow[Decision]:
     """One call, one answer. The clock is read after the answer came: an allow may have expired on its way."""
-    answer = yield Outgoing(path="/decide", body=encode(request))
+    body = encode(request)
+    # Kept from before the answer, so that the caller's dict may change meanwhile.
+    asked = Asked.now(request)
+    answer = yield Outgoing(path="/decide", body=body)
     if answer.status != _OK:
         _refuse(answer)
     if answer.media_type != "application/json":
         raise MalformedAnswer("the answer is not `application/json`")
-    decision = Decision.from_json(decode(answer.body), now=read_now())
+    decision = Decision.from_json(decode(answer.body), now=read_now(), asked=asked)
     if request.get("dry_run") and not decision.dry_run:
         raise MalformedAnswer("a dry run was asked for, and the answer does not say that it is one")
     return decision

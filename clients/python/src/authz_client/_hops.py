@@ -8,9 +8,10 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from authz_client._covering import check_live
+from authz_client._urls import canonical_url
 from authz_client.addresses import AddressClass, address_classes
 from authz_client.errors import AddressRefused, FetchFailed, HopRefused, NotCovered
-from authz_client.model import Decision, Effect
+from authz_client.model import Access, Decision, Effect
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -18,8 +19,31 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPING_METHOD: Final = frozenset({307, 308})
 _SEE_OTHER: Final = 303
-# Names of what was meant for one origin only, and of what this module says itself.
-_FOR_ONE_ORIGIN: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
+# What is said to every server alike. Any other header may be a credential, whatever its name.
+_FOR_EVERY_ORIGIN: Final = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "user-agent",
+        # Of the body, and dropped with it.
+        "content-type",
+        "content-encoding",
+        "content-language",
+    }
+)
+# What each method does. A method that is not here is sent on no decision.
+_READING: Final = frozenset({"read"})
+_SENDING: Final = frozenset({"send", "write"})
+_VERBS: Final = {
+    "GET": _READING,
+    "HEAD": _READING,
+    "OPTIONS": _READING,
+    "POST": _SENDING,
+    "PUT": _SENDING,
+    "PATCH": _SENDING,
+    "DELETE": frozenset({"delete"}),
+}
+# Names of what this module says itself.
 _OWN: Final = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te", "upgrade"}
 )
@@ -153,7 +177,7 @@ def fetching(
                 raise FetchFailed("the resolver must return a list of addresses")
             addresses = _covered_addresses(answered, allowed)
         if origin not in (None, target.origin):
-            headers = _without(headers, lambda name: name in _FOR_ONE_ORIGIN)
+            headers = _without(headers, lambda name: name not in _FOR_EVERY_ORIGIN)
         origin = target.origin
         received = yield Exchange(
             target=target, addresses=tuple(addresses), method=hop.method, headers=headers, body=body
@@ -190,7 +214,33 @@ def _decided_target(decision: Decision, hop: Hop, now: datetime) -> Target:
     urls = {access.uri for access in decision.accesses if access.uri.startswith(("http://", "https://"))}
     if len(urls) != 1:
         raise NotCovered(f"the decision names {len(urls)} urls, and a hop is one: ask for one url at a time")
-    return _split(urls.pop())
+    target = _split(urls.pop())
+    if canonical_url(hop.url) != target.url:
+        raise NotCovered("the decision is on another url than the hop: ask about `hop.url`")
+    _check_verbs(decision, hop)
+    return target
+
+
+def _check_verbs(decision: Decision, hop: Hop) -> None:
+    """Raises `NotCovered` unless the url may be used by this method, and be sent what the hop sends."""
+    verbs = _VERBS.get(hop.method)
+    if verbs is None:
+        raise NotCovered(f"no verb stands for the method, use one of {', '.join(_VERBS)}")
+    allowed = {access.verb for access in decision.accesses if _is_allowed_url(access)}
+    # A body goes out, whatever the method is called.
+    for needed in (verbs, _SENDING) if hop.has_body else (verbs,):
+        if not needed & allowed:
+            named = " or ".join(f"`{verb}`" for verb in sorted(needed))
+            body = " with a body" if hop.has_body else ""
+            raise NotCovered(
+                f"the decision has no access {named} to the url, which a `{hop.method}`{body} needs:"
+                " ask with a tool that declares it"
+            )
+
+
+def _is_allowed_url(access: Access) -> bool:
+    # There is one url in the decision, so an access to a url is one to this url.
+    return access.effect is Effect.ALLOW and access.uri.startswith(("http://", "https://"))
 
 
 def _split(url: str) -> Target:

@@ -19,6 +19,7 @@ def canonical_url(text: str) -> str | None:
     be compared with; where the two should differ, the comparison fails, and nothing is fetched.
     """
     try:
+        text.encode()  # of a lone surrogate the parser says nothing but `TypeError`
         url = can_ada.parse(text)
     except ValueError:
         return None

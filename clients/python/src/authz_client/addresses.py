@@ -86,6 +86,7 @@ _IPV6: Final = tuple(
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _TEREDO: Final = IPv6Network("2001::/32")
 _LOW_32: Final = 0xFFFFFFFF
+_OF_NO_NETWORK: Final = frozenset({AddressClass.PUBLIC, AddressClass.UNSPECIFIED, AddressClass.RESERVED})
 
 
 def address_classes(address: Address | str) -> frozenset[AddressClass]:
@@ -99,20 +100,46 @@ def address_classes(address: Address | str) -> frozenset[AddressClass]:
     found = ip_address(address) if isinstance(address, str) else address
     if isinstance(found, IPv4Address):
         return frozenset({_class_of(found)})
+    if (wrapped := _wrapped(found)) is not None:
+        return frozenset({_class_of(wrapped)})
     number = int(found)
-    top = number >> 32
-    if top in {0xFFFF, 0x64FF9B << 64, 0xFFFF << 16} or (top == 0 and number > 1):
-        return frozenset({_class_of(IPv4Address(number & _LOW_32))})
-    if number >> 112 == 0x2002:
-        return frozenset({_class_of(IPv4Address((number >> 80) & _LOW_32))})
     unscoped = IPv6Address(number)  # a zone (`%eth0`) is no part of the value
     inside: tuple[IPv4Address, ...] = ()
     if unscoped in _LOCAL_NAT64:
-        around = ((number >> 64) & 0xFFFF) << 16 | (number >> 40) & 0xFFFF
-        inside = (IPv4Address(number & _LOW_32), IPv4Address(around))
+        inside = _in_local_nat64(unscoped)
     elif unscoped in _TEREDO:
         inside = (IPv4Address((number >> 64) & _LOW_32), IPv4Address(~number & _LOW_32))
     return frozenset({_class_of(unscoped), *map(_class_of, inside)})
+
+
+def inner_address(address: IPv6Address) -> Address:
+    """The address that the service spells for `address`: the IPv4 address that it stands for, or itself.
+
+    In the local NAT64 prefix there are two places for one. A special address at either is what the host is
+    taken for.
+    """
+    if (wrapped := _wrapped(address)) is not None:
+        return wrapped
+    if address in _LOCAL_NAT64:
+        for inside in _in_local_nat64(address):
+            if _class_of(inside) not in _OF_NO_NETWORK:
+                return inside
+    return address
+
+
+def _wrapped(address: IPv6Address) -> IPv4Address | None:
+    number = int(address)
+    top = number >> 32
+    if top in {0xFFFF, 0x64FF9B << 64, 0xFFFF << 16} or (top == 0 and number > 1):
+        return IPv4Address(number & _LOW_32)
+    return IPv4Address((number >> 80) & _LOW_32) if number >> 112 == 0x2002 else None
+
+
+def _in_local_nat64(address: IPv6Address) -> tuple[IPv4Address, IPv4Address]:
+    """At the end for a /96, around the u octet for a /48 (RFC 6052 2.2)."""
+    number = int(address)
+    around = ((number >> 64) & 0xFFFF) << 16 | (number >> 40) & 0xFFFF
+    return IPv4Address(number & _LOW_32), IPv4Address(around)
 
 
 def _class_of(address: Address) -> AddressClass:

@@ -15,8 +15,14 @@ as its decision spells it, and only to addresses that the decision covers:
   name was allowed for. The name is resolved once for each hop and the connection goes to what was found then:
   a second answer (DNS rebinding) is never asked for.
 
-No proxy and no credentials are taken from the environment, no cookie is kept, `Authorization` and `Cookie` do
-not follow to another origin, and nothing is unpacked.
+The decision must be on `hop.url`, and have the verb of the method on it: `read` for GET, HEAD and OPTIONS,
+`send` or `write` for POST, PUT and PATCH, `delete` for DELETE. A body needs `send` or `write` whatever the
+method, and other methods are not sent. A redirect that turns a POST into a GET needs `read`, so `ask` has to
+ask there with a tool that reads.
+
+No proxy and no credentials are taken from the environment, no cookie is kept, and nothing is unpacked. To
+another origin than the one before, only `Accept`, `Accept-Language`, `User-Agent` and what describes the body
+(`Content-Type`, `-Encoding`, `-Language`) follow: any other header may be a credential.
 """
 
 import asyncio
@@ -25,10 +31,12 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import httpx
 
@@ -55,6 +63,8 @@ __all__ = [
     "hop_request",
     "system_resolver",
 ]
+
+_T = TypeVar("_T")
 
 Resolver = Callable[[str, int], Sequence[str]]
 """From a name and a port to its addresses, as text."""
@@ -99,8 +109,9 @@ def fetch(
 ) -> Fetched:
     """The response to `url`, all redirects followed, each hop decided on by `ask`.
 
-    What `ask` raises comes through. Raises `HopRefused` for a hop that is not allowed, `NotCovered` for a
-    decision that has ended or is not about one http(s) url, `AddressRefused`, and `FetchFailed`.
+    `ask` runs in a thread of its own, with the caller's context variables: at the deadline it is left behind
+    there. What it raises comes through. Raises `HopRefused` for a hop that is not allowed, `NotCovered` for a
+    decision that has ended, or is not about this url and this method, `AddressRefused`, and `FetchFailed`.
     """
     deadline = Deadline(limits.deadline_seconds)
     tls = tls or httpx.create_ssl_context(trust_env=False)
@@ -108,7 +119,9 @@ def fetch(
     step = _advance(flow, None)
     while not isinstance(step, Fetched):
         if isinstance(step, _hops.Ask):
-            answer: _hops.Answer = ask(step.hop)
+            answer: _hops.Answer = _in_time(
+                partial(ask, step.hop), deadline, what="the hop was not decided on"
+            )
         elif isinstance(step, _hops.Resolve):
             answer = _resolved(resolver, step, deadline)
         else:
@@ -130,14 +143,14 @@ async def fetch_async(
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], datetime] = _utc_now,
 ) -> Fetched:
-    """`fetch` for asyncio. The resolver, which may block, runs in a thread of its own."""
+    """`fetch` for asyncio. `ask` is cancelled at the deadline. The resolver may block: it has its own thread."""
     deadline = Deadline(limits.deadline_seconds)
     tls = tls or httpx.create_ssl_context(trust_env=False)
     flow = _flow(url, method, headers, body, allow_address_classes, limits, clock)
     step = _advance(flow, None)
     while not isinstance(step, Fetched):
         if isinstance(step, _hops.Ask):
-            answer: _hops.Answer = await ask(step.hop)
+            answer: _hops.Answer = await _asked(ask, step.hop, deadline)
         elif isinstance(step, _hops.Resolve):
             answer = await asyncio.to_thread(_resolved, resolver, step, deadline)
         else:
@@ -196,23 +209,39 @@ def _advance(flow: _hops.Flow, answer: _hops.Answer | None) -> _hops.Step | Fetc
         return fetched
 
 
-def _resolved(resolver: Resolver, asked: _hops.Resolve, deadline: Deadline) -> Sequence[str]:
-    """What the resolver says in time. It cannot be stopped, so it is left behind when it is late."""
-    answers: queue.SimpleQueue[Sequence[str] | BaseException] = queue.SimpleQueue()
+async def _asked(ask: Callable[[Hop], Awaitable[Decision]], hop: Hop, deadline: Deadline) -> Decision:
+    try:
+        async with asyncio.timeout(deadline.left()) as limit:
+            return await ask(hop)
+    except TimeoutError:
+        if not limit.expired():  # it is one of `ask`'s own
+            raise
+        raise FetchFailed("the hop was not decided on at the deadline") from None
 
-    def run() -> None:
+
+def _resolved(resolver: Resolver, asked: _hops.Resolve, deadline: Deadline) -> Sequence[str]:
+    try:
+        return _in_time(partial(resolver, asked.host, asked.port), deadline, what="the name was not resolved")
+    except (OSError, UnicodeError) as error:
+        raise FetchFailed("the name cannot be resolved") from error
+
+
+def _in_time(run: Callable[[], _T], deadline: Deadline, *, what: str) -> _T:
+    """What `run` returns or raises in time. It cannot be stopped, so it is left behind when it is late."""
+    answers: queue.SimpleQueue[tuple[_T] | BaseException] = queue.SimpleQueue()
+
+    def answer() -> None:
         try:
-            answers.put(resolver(asked.host, asked.port))
+            answers.put((run(),))
         except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
             answers.put(error)
 
-    threading.Thread(target=run, name="authz-fetch-resolver", daemon=True).start()
+    context = copy_context()
+    threading.Thread(target=context.run, args=(answer,), name="authz-fetch", daemon=True).start()
     try:
-        answer = answers.get(timeout=deadline.left())
+        found = answers.get(timeout=deadline.left())
     except queue.Empty:
-        raise FetchFailed("the name was not resolved at the deadline") from None
-    if isinstance(answer, (OSError, UnicodeError)):
-        raise FetchFailed("the name cannot be resolved") from answer
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+        raise FetchFailed(f"{what} at the deadline") from None
+    if isinstance(found, BaseException):
+        raise found
+    return found[0]

@@ -11,6 +11,9 @@ and else one component after the other with `O_NOFOLLOW`; what is opened must ha
 were decided on; and nothing is read, truncated or written before that is known. What has changed is
 `ObjectChanged`: resolve and ask again. What the system refuses (no permission, no space) stays an `OSError`.
 
+The decision must answer a request that sent the `claim()` of this very `ResolvedPath`, found before it was asked
+about: what is resolved again later is to be asked about again.
+
 An inode number comes back once its object is gone, so kind and birth are compared too. An object that was
 elsewhere when the decision was made can never have the number of the decided one.
 
@@ -94,6 +97,7 @@ def open_decided(
     *,
     permissions: int = 0o666,
     make_directories: bool = False,
+    allow_hard_links: bool = False,
     clock: Callable[[], datetime] = _utc_now,
 ) -> BinaryIO:
     """Open the regular file that was decided on.
@@ -102,8 +106,11 @@ def open_decided(
     `decided`. With `create` the object must still be missing; it is made under the decided folder, with
     `permissions` less the umask, and with `make_directories` the missing folders on the way are made too.
 
+    A file with several names is refused, since another name may lie where a rule forbids, and rules speak of
+    names; `allow_hard_links` is for where links come from nobody but the caller (a store of packages).
+
     Raises `NotCovered`, `ObjectChanged`, `PathRefused` (`path.not_a_file` for folders, FIFOs, sockets,
-    devices and links), `UnsupportedPlatform`, and `OSError`.
+    devices and links, `path.hard_links` for a file with several names), `UnsupportedPlatform`, and `OSError`.
     """
     _check(decision, decided, "read" if mode == "read" else "write", clock)
     if mode == "create":
@@ -116,7 +123,10 @@ def open_decided(
         raise PathRefused(f"a {decided.kind} is no file to open, name a regular file", code="path.not_a_file")
     descriptor = _open_beneath(decided.path, _FLAGS[mode] | _CAREFUL)
     try:
-        _check_identity(look_at(descriptor), decided)
+        found = look_at(descriptor)
+        _check_identity(found, decided)
+        if not allow_hard_links:
+            _check_single_name(found, decided)
         os.set_blocking(descriptor, True)
         if mode == "write":
             # Not by O_TRUNC: that would have emptied the file before anybody knew which one it is.
@@ -178,16 +188,23 @@ def move_decided(
     source: ResolvedPath,
     target: ResolvedPath,
     *,
+    allow_hard_links: bool = False,
     clock: Callable[[], datetime] = _utc_now,
 ) -> None:
     """Move `source` (access `delete`) to `target` (access `write`); resolve both with `follow_last=False`.
 
-    A target that was missing when it was decided on must be missing still: nothing is replaced that was not
-    decided on. Raises as `open_decided`.
+    A folder goes with all that it holds, so both accesses must have scope `tree`, and there must be a third
+    one, `read` of the tree. A target that was missing when it was decided on must be missing still: nothing
+    is replaced that was not decided on. Raises as `open_decided`, also for a file with several names.
     """
-    _check(decision, source, "delete", clock)
-    _check(decision, target, "write", clock)
+    is_tree = source.kind is Kind.DIRECTORY
+    if is_tree:
+        _check(decision, source, "read", clock, whole_tree=True)
+    _check(decision, source, "delete", clock, whole_tree=is_tree)
+    _check(decision, target, "write", clock, whole_tree=is_tree)
     with _place_of(source) as (source_folder, source_name):
+        if not allow_hard_links and not is_tree:
+            _check_single_name(look(source_name, folder=source_folder), source)
         if target.exists:
             with _place_of(target) as (folder, name):
                 os.rename(source_name, name, src_dir_fd=source_folder, dst_dir_fd=folder)
@@ -214,10 +231,26 @@ def _move_without_replacing(
         raise _appeared() from None
 
 
-def _check(decision: Decision, decided: ResolvedPath, verb: str, clock: Callable[[], datetime]) -> None:
+def _check(
+    decision: Decision,
+    decided: ResolvedPath,
+    verb: str,
+    clock: Callable[[], datetime],
+    *,
+    whole_tree: bool = False,
+) -> None:
     if not _SUPPORTED:
         raise UnsupportedPlatform("this system cannot open a file by its identity: run the tool on POSIX")
-    check_covers(decision, decided, verb, now=clock())
+    check_covers(decision, decided, verb, now=clock(), whole_tree=whole_tree)
+
+
+def _check_single_name(found: Found, decided: ResolvedPath) -> None:
+    """Then and now: a name that is gone now may have been the one that a rule forbids."""
+    if max(found.links, decided.hard_links) > 1:
+        raise PathRefused(
+            "the file has several names (hard links), and was judged by one: copy it, or pass `allow_hard_links`",
+            code="path.hard_links",
+        )
 
 
 def _check_identity(found: Found, decided: ResolvedPath) -> None:

@@ -1,8 +1,9 @@
 """A decision as the client believes it. What cannot be believed is a `MalformedAnswer`."""
 
 import re
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
@@ -118,6 +119,46 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedPath:
+    """What a request claimed of one path (`context.resolved`)."""
+
+    path: str
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked about, and when: an answer is about no other object, and about none found later."""
+
+    claims: frozenset[ClaimedPath]
+    at_ns: int
+    """Of this machine's monotonic clock, before the request was sent."""
+
+    @classmethod
+    def now(cls, request: Mapping[str, Any]) -> Self:
+        """To be called before `request` (the body of `POST /decide`) is sent.
+
+        What is no claim is left out: the service refuses it, and nothing is opened by it.
+        """
+        at_ns = time.monotonic_ns()
+        context = request.get("context")
+        resolved = context.get("resolved") if isinstance(context, Mapping) else None
+        values = resolved.values() if isinstance(resolved, Mapping) else ()
+        claims = (_claimed(value) for value in values)
+        return cls(claims=frozenset(claim for claim in claims if claim is not None), at_ns=at_ns)
+
+
+def _claimed(value: object) -> ClaimedPath | None:
+    if not isinstance(value, Mapping):
+        return None
+    path, device, inode = (value.get(name) for name in ("path", "device", "inode"))
+    if not isinstance(path, str) or type(device) is not int or type(inode) is not int:
+        return None
+    return ClaimedPath(path=path, device=device, inode=inode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """The answer to one call. What the service left out is `None` or empty."""
 
@@ -147,6 +188,8 @@ class Decision:
     """What the answer would be. Nothing was reserved, so nothing may run on it."""
     repeated: bool
     """The call was allowed before. This is that permission, not a second one."""
+    asked: Asked | None = field(default=None, compare=False)
+    """Not of the answer, but what it answers. `authz_client.files` opens nothing without it."""
 
     @property
     def allowed(self) -> bool:
@@ -154,10 +197,10 @@ class Decision:
         return self.effect is Effect.ALLOW and not self.dry_run
 
     @classmethod
-    def from_json(cls, value: object, *, now: datetime) -> Self:
+    def from_json(cls, value: object, *, now: datetime, asked: Asked | None = None) -> Self:
         """Read a decision from a parsed body (spec section 11).
 
-        `now` must carry a time zone. Members that this version does not know are ignored. Raises
+        `now` must carry a time zone. `asked` is of the request that this answers. Members that this version does not know are ignored. Raises
         `MalformedAnswer` for missing members, wrong types, an unknown effect or obligation, and for an
         allow that names no id, expiry or fingerprint, has expired, or holds an access not allowed.
         """
@@ -185,6 +228,7 @@ class Decision:
             policy_version=_optional(members, "policy_version", _text),
             dry_run=_optional_boolean(members, "dry_run"),
             repeated=_optional_boolean(members, "repeated"),
+            asked=asked,
         )
         if decision.effect is Effect.ALLOW:
             _check_allow(decision, now)

@@ -18,7 +18,8 @@ way, so an approval for a new file is void once its directory has been replaced.
 import os
 import stat
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -72,6 +73,8 @@ class ResolvedPath:
     """When the object (or `ancestor`) was made, where the system tells: an inode number can come back."""
     folds_case: bool = False
     """Whether the bundle declares that names here fold case, so that a decision spells them folded."""
+    found_ns: int = field(default_factory=time.monotonic_ns, compare=False)
+    """When this was found, by this machine's monotonic clock: what was decided before is no decision on it."""
 
     @property
     def exists(self) -> bool:

@@ -26,6 +26,7 @@ def one(value: str) -> Resource:
         "git+ssh://git.example.com//team//app.git",
         "https://git.example.com/team/app.git",
         "HTTPS://git.example.com:443/team/app/",
+        "https://git.example.com:0443/team/app",
         "http://git.example.com/te%61m/app",
         "git://git.example.com:9418/team/app.git",
     ],
@@ -43,6 +44,12 @@ def test_one_remote_is_one_repository(spelled: str) -> None:
         'Domain::"example.com"',
         'Domain::"com"',
     ]
+
+
+@pytest.mark.parametrize("host", ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"])
+def test_a_server_that_folds_case_has_one_name_for_a_repository(host: str) -> None:
+    assert one(f"git@{host.title()}:Team/App.GIT") == one(f"ssh://git@{host}/team/app")
+    assert one("https://git.example.com/Team/App").uri != one("https://git.example.com/team/app").uri
 
 
 def test_a_branch_is_in_its_repository() -> None:

@@ -128,6 +128,7 @@ PROGRAMS: list[tuple[str, set[str]]] = [
     ("chmod --reference=a b", {"opaque"}),
     ("rmdir -p a/b/c", {"delete /w/a/b"}),
     ("tar cf out a -C /opt x", {"read /w/a/**", "read /opt/x/**"}),
+    ("tar cfC out /opt x", {"read /opt/x/**"}),
     ("bsdtar -cf out @/etc/x", {"opaque"}),
     ("zip foo bar", {"write /w/foo.zip"}),
     ("unzip '*.zip'", {"read /w/**"}),

@@ -59,10 +59,10 @@ READS = "read sql:prod/shop/orders"
             {"administer sql:prod/shop/orders", "delete sql:prod/shop/orders"},
         ),
         (
-            "DROP TABLE IF EXISTS a, shop.b CASCADE",
+            "DROP TABLE IF EXISTS a, shop.b",
             {
-                *("administer sql:prod/public/a/**", "delete sql:prod/public/a/**"),
-                *("administer sql:prod/shop/b/**", "delete sql:prod/shop/b/**"),
+                *("administer sql:prod/public/a", "delete sql:prod/public/a"),
+                *("administer sql:prod/shop/b", "delete sql:prod/shop/b"),
             },
         ),
         ("DROP SCHEMA shop CASCADE", {"administer sql:prod/shop/**", "delete sql:prod/shop/**"}),
@@ -134,12 +134,55 @@ def test_names_fold_as_the_dialect_folds_them(dialect: str, text: str, expected:
         ("sqlite", "PRAGMA writable_schema = 1"),
         ("sqlite", "SELECT load_extension('x')"),
         ("tsql", "EXEC xp_cmdshell 'dir'"),
+        # More than what they name.
+        ("postgres", "DROP TABLE a CASCADE"),
+        ("postgres", "TRUNCATE a CASCADE"),
+        ("postgres", "DROP DATABASE x"),
+        ("bigquery", "SELECT * FROM d.`t*`"),
+        ("tsql", "INSERT INTO a OUTPUT inserted.x INTO b VALUES (1)"),
+        ("tsql", "UPDATE a SET x = 1 OUTPUT deleted.x INTO b"),
+        # Statements that a parser takes for columns and for other names.
+        *(("postgres", text) for text in ("LISTEN x", "NOTIFY x", "DISCARD ALL", "SAVEPOINT x")),
+        *(("sqlite", text) for text in ("REINDEX", "REINDEX a")),
+        *(("tsql", text) for text in ("SELECT 1 SHUTDOWN", "SELECT * FROM a CHECKPOINT", "sp_who")),
+        ("bigquery", "ASSERT TRUE"),
+        # Targets that are no table's name.
+        ("tsql", "DELETE TOP (1) FROM a"),
+        ("tsql", "WITH x AS (SELECT * FROM a) DELETE FROM x"),
+        ("tsql", "WITH x AS (SELECT * FROM a) UPDATE x SET y = 1"),
     ],
 )
 def test_not_understood(dialect: str, text: str) -> None:
     found = analyse_sql(text, Connection(database="prod", dialect=dialect, default_schema="public"))
     assert isinstance(found, NotCanonical), found
     assert not found.understood
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "expected"),
+    [
+        ("mysql", "DELETE x FROM a AS x JOIN b", {"delete sql:prod/public/a"}),
+        ("mysql", "DELETE FROM x USING a AS x JOIN b", {"delete sql:prod/public/a"}),
+        ("tsql", "DELETE x FROM a x JOIN b ON 1 = 1", {"delete sql:prod/public/a"}),
+        ("tsql", "UPDATE x SET y = 1 FROM a x JOIN b ON 1 = 1", {"write sql:prod/public/a"}),
+        (
+            "sqlite",
+            "INSERT OR REPLACE INTO a VALUES (1)",
+            {"write sql:prod/public/a", "delete sql:prod/public/a"},
+        ),
+        (
+            "postgres",
+            "ALTER TABLE a RENAME TO b",
+            {"administer sql:prod/public/a", "administer sql:prod/public/b"},
+        ),
+        ("postgres", "SELECT * FROM pg_shadow", {"read sql:prod/pg_catalog/pg_shadow"}),
+        ("postgres", "SELECT * FROM PG_SHADOW", {"read sql:prod/pg_catalog/pg_shadow"}),
+    ],
+)
+def test_what_is_changed_is_what_a_name_stands_for(dialect: str, text: str, expected: set[str]) -> None:
+    found = analyse_sql(text, Connection(database="prod", dialect=dialect, default_schema="public"))
+    assert not isinstance(found, NotCanonical), found
+    assert expected <= {f"{one.verb} {one.resource.uri}" for one in found}
 
 
 def test_without_a_default_schema_a_bare_name_is_not_understood() -> None:

@@ -201,6 +201,12 @@ CASES: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     ("tool.unreviewed", described(reviewed=False), "", described(reviewed=True)),
     (
+        "tool.unknown-keyword",
+        described({**TEXT, "patern": "^a"}, reviewed=False),
+        "/properties/value/patern",
+        described({**TEXT, "pattern": "^a"}),
+    ),
+    (
         "tool.costly",
         named("path", {**TEXT, "description": "x" * CHARACTERS_PER_TOKEN * MAX_TOOL_TOKENS}),
         "",

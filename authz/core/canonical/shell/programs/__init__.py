@@ -19,6 +19,8 @@ from authz.core.canonical.shell.programs import (
     interpreters,
     network,
     packages,
+    scripts,
+    search,
     text,
     wrappers,
 )
@@ -30,6 +32,8 @@ from authz.model.resource import Verb
 PROGRAMS: Final[Mapping[str, Description]] = {
     **files.PROGRAMS,
     **text.PROGRAMS,
+    **search.PROGRAMS,
+    **scripts.PROGRAMS,
     **archives.PROGRAMS,
     **git.PROGRAMS,
     **network.PROGRAMS,
@@ -95,7 +99,9 @@ def _guess_operands(run: Run) -> None:
             operand = replace(word, text=value)
             run.read(operand)
             run.write(operand)
-        if text in PROGRAMS and run.words[0].text not in PROGRAMS and run.depth < _MAX_GUESSES:
+        folder, _, name = text.rpartition("/")
+        is_program = name in PROGRAMS and (not folder or folder in _SYSTEM)
+        if is_program and run.words[0].text not in PROGRAMS and run.depth < _MAX_GUESSES:
             rest = tuple(run.arguments[index:])
             run_program(replace(run, words=rest, depth=run.depth + 1))
 

@@ -1,5 +1,6 @@
 """Archives and compression."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +22,9 @@ _TAR: Final = spec(
 )
 
 
+_MOVES: Final = re.compile(r"-[A-Za-z]*C|--d")
+
+
 def _tar(run: Run) -> None:
     """`tar`: `--to-command`, `-I`, `--checkpoint-action`, `--rsh-command` run programs: not known."""
     arguments = list(run.arguments)
@@ -33,13 +37,17 @@ def _tar(run: Run) -> None:
     if any(":" in known_text(word) for word in archives) or creates + extracts > 1:
         raise Unreduced("tar")  # `host:file` is a tape over rsh
     folders = found.values("C", "directory")
-    if len(folders) > 1:
-        raise Unreduced("tar")
+    if len(folders) > 1 or any(known_text(word).startswith("@") for word in found.operands):
+        raise Unreduced("tar")  # `@archive` is one that is read
     run.program("tar")
     run.read(*found.values("X", "exclude-from"))
     if creates:
         run.write(*archives)
-        run.read(*(_inside(folders, word) for word in found.operands), tree=True)
+        moved = next((at for at, word in enumerate(arguments) if _MOVES.match(word.text or "")), 0)
+        # What stands before `-C` is looked for here.
+        here = [word for word in found.operands if any(word is one for one in arguments[:moved])]
+        there = [word for word in found.operands if not any(word is one for one in here)]
+        run.read(*here, *(_inside(folders, word) for word in there), tree=True)
     else:
         run.read(*archives)
     if extracts:
@@ -91,11 +99,11 @@ def _compress(run: Run) -> None:
 
 
 def _zip(run: Run) -> None:
-    found = parse_options(run.arguments, spec("rqvjyX0", "xi", "help"))
-    if not found.operands:
+    found = parse_options(run.arguments, spec("rqvjyX0", "xi", "help", refuses_patterns=True))
+    if not found.operands or found.operands[0].is_glob:
         raise Unreduced("operands")
     run.program("zip")
-    run.write(found.operands[0])
+    run.write(found.operands[0], Word(text=f"{known_text(found.operands[0])}.zip"))
     run.read(*found.operands[1:], tree=found.has("r"))
 
 
@@ -104,7 +112,10 @@ def _unzip(run: Run) -> None:
     if not found.operands:
         raise Unreduced("operands")
     run.program("unzip")
-    run.read(found.operands[0])
+    archive = known_text(found.operands[0])
+    for name in (archive, f"{archive}.zip", f"{archive}.ZIP"):
+        # It matches patterns by itself, with quotes around them too.
+        run.read(Word(text=name, is_glob=any(mark in archive for mark in "*?[")))
     if not found.has("l", "t", "v", "p"):
         target = (found.values("d") or (Word(text="."),))[0]
         run.write(target, tree=True)
@@ -118,6 +129,7 @@ def _rsync(run: Run) -> None:
         "archive verbose recursive delete delete-after delete-excluded dry-run exclude= include= "
         "progress stats "
         "partial update checksum human-readable itemize-changes links perms times help version",
+        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     if len(found.operands) < 2 or any(":" in known_text(word) for word in found.operands):

@@ -1,13 +1,14 @@
 """Programs that list, make, move and remove files."""
 
 import posixpath
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import Parsed, parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description, at_most, files
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.run import Run, above_pattern, known_text
 from authz.core.canonical.shell.words import Word
 
 _HELP = "help version"
@@ -46,7 +47,9 @@ def _rmdir(run: Run) -> None:
     run.program("rmdir")
     run.delete(*found.operands)
     if found.has("p", "parents"):
-        run.delete(*(Word(text=known_text(word).split("/")[0] or "/") for word in found.operands))
+        for word in found.operands:
+            parts = known_text(word).split("/")
+            run.delete(*(Word(text="/".join(parts[:end]) or "/") for end in range(1, len(parts))))
 
 
 def _rm(run: Run) -> None:
@@ -66,6 +69,8 @@ def _targets(found: Parsed) -> tuple[list[Word], list[Word]]:
 
     Whether the last operand is a folder is not known, so both it and the names inside it are targets.
     """
+    if found.has("b", "backup", "S", "suffix"):
+        raise Unreduced("backup")  # what was there goes under another name
     into = list(found.values("t", "target-directory"))
     operands = list(found.operands)
     if not into:
@@ -93,13 +98,17 @@ def _cp(run: Run) -> None:
         "archive backup? force interactive link dereference no-clobber no-dereference preserve? no-preserve= "
         "parents recursive remove-destination strip-trailing-slashes symbolic-link suffix= target-directory= "
         f"no-target-directory update? verbose one-file-system reflink? sparse= {_HELP}",
+        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     sources, targets = _targets(found)
     tree = found.has("a", "r", "R", "archive", "recursive")
     run.program("cp")
     run.read(*sources, tree=tree)
-    run.write(*targets, tree=tree)
+    if found.has("l", "s", "link", "symbolic-link"):
+        _links(run, sources, targets)
+    # With `--parents` the folders of a source come too.
+    run.write(*targets, tree=tree or found.has("parents"))
 
 
 def _mv(run: Run) -> None:
@@ -109,6 +118,7 @@ def _mv(run: Run) -> None:
         "St",
         "backup? force interactive no-clobber strip-trailing-slashes suffix= target-directory= "
         f"no-target-directory update? verbose {_HELP}",
+        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     sources, targets = _targets(found)
@@ -125,22 +135,46 @@ def _ln(run: Run) -> None:
         "St",
         "backup? directory force interactive logical no-dereference physical relative symbolic suffix= "
         f"target-directory= no-target-directory verbose {_HELP}",
+        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
+    if found.has("b", "backup", "S", "suffix"):
+        raise Unreduced("backup")
     operands, into = list(found.operands), list(found.values("t", "target-directory"))
     if len(operands) == 1 and not into:
         into = [Word(text=".")]
     elif not into:
         into = [operands.pop()]
     run.program("ln")
-    # Reading and writing through the link will be judged by the link's own name.
-    run.read(*operands, tree=True)
-    run.write(*operands, tree=True)
+    _links(run, operands, into)
     run.write(*into, tree=True)
 
 
+def _links(run: Run, sources: Sequence[Word], into: Sequence[Word]) -> None:
+    """Reading and writing through a link will be judged by the link's own name.
+
+    A symbolic one is relative to where it lies, which is the target or the folder of it.
+    """
+    run.read(*sources, tree=True)
+    run.write(*sources, tree=True)
+    for source in sources:
+        text = known_text(source)
+        if text.startswith("/") or source.is_glob:
+            continue
+        for word in into:
+            name = known_text(word)
+            for folder in (name, posixpath.dirname(name)) if not word.is_glob else (above_pattern(name),):
+                run.read(Word(text=posixpath.join(folder, text)), tree=True)
+                run.write(Word(text=posixpath.join(folder, text)), tree=True)
+
+
 def _install(run: Run) -> None:
-    known = spec("bcCdDpsTv", "gmost", f"directory mode= owner= group= target-directory= verbose {_HELP}")
+    known = spec(
+        "bcCdDpsTv",
+        "gmost",
+        f"directory mode= owner= group= target-directory= verbose {_HELP}",
+        refuses_patterns=True,
+    )
     found = parse_options(run.arguments, known)
     if found.has("s", "o", "owner", "g", "group"):
         raise Unreduced("unknown_option")
@@ -156,7 +190,7 @@ def _install(run: Run) -> None:
 def _tee(run: Run) -> None:
     found = parse_options(run.arguments, spec("aip", "", f"append ignore-interrupts output-error? {_HELP}"))
     run.program("tee")
-    run.write(*files(found))
+    run.write(*found.operands)  # `-` is a file like any other
 
 
 def _truncate(run: Run) -> None:
@@ -187,6 +221,8 @@ def _split(run: Run) -> None:
     known = spec("dxe", "abClnt", f"numeric-suffixes? lines= bytes= number= suffix-length= verbose {_HELP}")
     found = parse_options(run.arguments, known)
     at_most(found.operands, 2)
+    if any(word.is_glob for word in found.operands):
+        raise Unreduced("pattern_as_output")
     run.program("split")
     run.read(*(word for word in found.operands[:1] if word.text != "-"))
     prefix = known_text(found.operands[1]) if len(found.operands) == 2 else "x"
@@ -215,8 +251,10 @@ def _chmod(run: Run) -> None:
     operands = list(found.operands)
     if not found.has("reference"):
         mode = known_text(operands.pop(0)) if operands else ""
-        if "s" in mode or (mode.isdigit() and len(mode.lstrip("0")) > 3):
+        if "s" in mode or any(len(digits.lstrip("0")) > 3 for digits in re.findall(r"\d+", mode)):
             raise Unreduced("set_id")
+    else:
+        raise Unreduced("set_id")  # the other file may have it
     run.program("chmod")
     run.write(*operands, tree=found.has("R", "recursive"))
 

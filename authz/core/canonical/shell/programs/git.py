@@ -60,6 +60,9 @@ def _git(run: Run) -> None:
         run.program(f"git/{name}", known=False, changes=True)
         raise
     run.program(f"git/{name}")
+    patterns = any(word.is_glob and (word.text or "")[:1] in "*?[" for word in parsed.operands)
+    if patterns and name not in ("add", "stage", "rm"):
+        run.opaque("pattern_as_option")
     found.describe(run, parsed)
 
 
@@ -75,9 +78,48 @@ def _moved(run: Run, text: str) -> Run:
 
 
 def _inspects(run: Run, found: Parsed) -> None:
-    """Looks at the repository. Files that are compared are read as they lie there."""
+    """Looks at the repository. Files that are named are read, as they lie there or as they once were."""
     _no_output(found)
     run.here(Verb.READ, tree=False)
+    _reads_named(run, found.operands)
+
+
+def _reads_named(run: Run, operands: Sequence[Word]) -> None:
+    """Operands may be revisions or paths; `REVISION:path` is a path, and a pattern is git's own."""
+    for word in operands:
+        text = known_text(word)
+        if text.startswith((":(", ":!", ":^", ":/")):
+            raise Unreduced("pathspec")
+        text = text.rpartition(":")[2] if ":" in text else text
+        if text:
+            run.read(Word(text=text, is_glob=any(mark in text for mark in "*?[")), tree=True)
+
+
+def _refuses_operands(run: Run, found: Parsed) -> None:
+    """`git remote`: with operands it changes remotes, or asks them."""
+    if found.operands:
+        raise Unreduced("subcommand")
+    _inspects(run, found)
+
+
+def _reflog(run: Run, found: Parsed) -> None:
+    if any(word.text in ("expire", "delete", "drop", "write") for word in found.operands):
+        raise Unreduced("subcommand")
+    _inspects(run, found)
+
+
+def _inits(run: Run, found: Parsed) -> None:
+    run.write(*(found.operands or (Word(text="."),)), tree=True)
+
+
+def _worktree(run: Run, found: Parsed) -> None:
+    verb = known_text(found.operands[0]) if found.operands else ""
+    if verb not in ("add", "list"):
+        raise Unreduced("subcommand")
+    run.here(Verb.READ, tree=False)
+    if verb == "add":
+        run.here(Verb.WRITE, tree=False)
+        run.write(*found.operands[1:2], tree=True)
 
 
 def _no_output(found: Parsed) -> None:
@@ -86,11 +128,10 @@ def _no_output(found: Parsed) -> None:
         raise Unreduced("unknown_option")
 
 
-def _compares(run: Run, found: Parsed) -> None:
-    """Shows tracked files as they lie there: what the repository holds, with what has changed since."""
-    _inspects(run, found)
-    # Given places outside the repository, `git diff` compares any two files.
-    run.read(*(word for word in found.operands if known_text(word).startswith(("/", "..", "./"))))
+def _greps(run: Run, found: Parsed) -> None:
+    """The first operand is the pattern unless `-e` gave it."""
+    run.here(Verb.READ, tree=False)
+    _reads_named(run, found.operands if found.has("e") else found.operands[1:])
 
 
 def _adds(run: Run, found: Parsed) -> None:
@@ -110,6 +151,11 @@ def _changes_files(run: Run, found: Parsed) -> None:
     """Writes and deletes files of the working tree."""
     run.here(Verb.WRITE)
     run.here(Verb.DELETE)
+    above = [word for word in found.operands if known_text(word).startswith(("/", "..", ":"))]
+    if any(known_text(word).startswith(":") for word in above):
+        raise Unreduced("pathspec")
+    run.write(*above, tree=True)
+    run.delete(*above, tree=True)
 
 
 def _cleans(run: Run, found: Parsed) -> None:
@@ -136,13 +182,14 @@ def _moves(run: Run, found: Parsed) -> None:
 
 
 def _branches(run: Run, found: Parsed) -> None:
-    if found.operands or found.has("d", "D", "m", "M", "c", "C", "delete", "move", "copy", "f", "force"):
+    if found.operands or found.has(
+        "d", "D", "m", "M", "c", "C", "delete", "move", "copy", "f", "force", *_UPSTREAM
+    ):
         run.here(Verb.WRITE, tree=False)
     run.here(Verb.READ, tree=False)
 
 
-def _writes(run: Run, found: Parsed) -> None:
-    run.here(Verb.WRITE, tree=False)
+_UPSTREAM: Final = ("u", "set-upstream-to", "unset-upstream")
 
 
 def _remote(run: Run, word: Word, verb: Verb, ref: str = "") -> None:
@@ -167,6 +214,8 @@ def _clones(run: Run, found: Parsed) -> None:
     )
     target = found.operands[1] if len(found.operands) == 2 else Word(text=name or ".")
     run.write(target, tree=True)
+    if len(found.operands) == 1 and found.has("bare", "mirror"):
+        run.write(Word(text=f"{name}.git"), tree=True)
 
 
 def _fetches(run: Run, found: Parsed) -> None:
@@ -224,11 +273,11 @@ _SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
     "status": _sub(
         _inspects, "sbuvz", "", "short branch porcelain? long verbose untracked-files? ignored? column?"
     ),
-    "log": _sub(_inspects, "pnqswbuzi0", "nSGL", _LOG),
+    "log": _sub(_inspects, "pqswbuzi0", "nSGL", _LOG),
     "shortlog": _sub(_inspects, "nse", "", _LOG),
     "show": _sub(_inspects, "pqswbuz0", "U", _LOG),
-    "diff": _sub(_compares, "pqswbuzRa0", "US", _LOG),
-    "blame": _sub(_compares, "wefnslt", "LC", "porcelain"),
+    "diff": _sub(_inspects, "pqswbuzRa0", "US", _LOG),
+    "blame": _sub(_inspects, "wefnslt", "LC", "porcelain"),
     "describe": _sub(_inspects, "", "", "all tags long always dirty? abbrev= match="),
     "rev-parse": _sub(
         _inspects,
@@ -236,15 +285,15 @@ _SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
         "",
         "abbrev-ref? short? verify show-toplevel is-inside-work-tree git-dir show-prefix show-cdup",
     ),
-    "rev-list": _sub(_inspects, "n0", "", _LOG + " count objects"),
+    "rev-list": _sub(_inspects, "0", "n", _LOG + " count objects"),
     "ls-files": _sub(
-        _compares, "cdmosuztvik", "x", "cached deleted modified others stage exclude-standard full-name"
+        _inspects, "cdmosuztvik", "x", "cached deleted modified others stage exclude-standard full-name"
     ),
     "ls-tree": _sub(_inspects, "rdtlz", "", "name-only name-status long full-name full-tree"),
     "cat-file": _sub(_inspects, "tspe", "", "batch-check"),
-    "reflog": _sub(_inspects, "n0", "", _LOG),
+    "reflog": _sub(_reflog, "0", "n", _LOG),
     "grep": _sub(
-        _compares,
+        _greps,
         "inwvlLhHcEFPp0",
         "eABC",
         "ignore-case line-number count word-regexp cached files-with-matches",
@@ -282,8 +331,8 @@ _SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
         "sort= format= verbose set-upstream-to= unset-upstream color? remotes",
     ),
     "tag": _sub(_branches, "aldfn0", "m", "list delete force message= sort= points-at= contains? annotate"),
-    "remote": _sub(_inspects, "v", "", "verbose"),
-    "init": _sub(_writes, "qb", "", "quiet bare initial-branch="),
+    "remote": _sub(_refuses_operands, "v", "", "verbose"),
+    "init": _sub(_inits, "q", "b", "quiet bare initial-branch="),
     "clone": _sub(
         _clones, "qvn", "b", "depth= branch= single-branch no-tags quiet verbose no-checkout bare mirror"
     ),
@@ -300,7 +349,7 @@ _SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
         "force force-with-lease? all mirror tags follow-tags prune delete dry-run "
         "set-upstream quiet verbose no-verify porcelain atomic",
     ),
-    "worktree": _sub(_changes_files, "f", "b", "force"),
+    "worktree": _sub(_worktree, "f", "b", "force"),
 }
 # Left out on purpose, so not known: `config`, `rebase` (`--exec`), `bisect run`, `submodule foreach`,
 # `filter-branch`, `difftool`, `mergetool`, `daemon`, `send-email`, `archive --remote`, `gc`, `am`, `apply`.

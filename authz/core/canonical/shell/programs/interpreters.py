@@ -28,14 +28,21 @@ def _shell(run: Run) -> None:
     if reads_text:
         if not arguments or arguments[0].is_glob:
             raise Unreduced("operands")
-        run.runner.run_text(known_text(arguments[0]), run)
+        _text(run, known_text(arguments[0]))
     elif arguments:
         _script(run, arguments[0])
     elif run.stdin:
-        run.runner.run_text(run.stdin, run)
+        _text(replace(run, stdin=None), run.stdin)
     elif run.stdin is None:
         raise Unreduced("program_from_input")
     # Without any of them it reads the terminal, which has nothing to say here.
+
+
+def _text(run: Run, text: str) -> None:
+    name = known_text(run.words[0])
+    if name in ("zsh", "ksh"):
+        run.opaque("other_shell")  # patterns and words of theirs run commands, in ways of their own
+    run.runner.run_text(text, run, posix=name not in ("bash", "rbash"))
 
 
 def _script(run: Run, word: Word) -> None:
@@ -44,17 +51,18 @@ def _script(run: Run, word: Word) -> None:
     run.code("script")
 
 
-def _interpreter(inline: frozenset[str], harmless: frozenset[str], valued: frozenset[str]) -> Description:
-    """An interpreter whose `inline` options are given code, and whose first operand is a script."""
+def _interpreter(
+    inline: frozenset[str], harmless: frozenset[str], valued: frozenset[str], says: tuple[str, ...] = ()
+) -> Description:
+    """An interpreter whose `inline` options are given code, and whose first operand is a script.
+
+    `says` are short options that print something and read nothing: python's `-v` is none of them.
+    """
 
     def describe(run: Run) -> None:
         arguments = list(run.arguments)
         name = known_text(run.words[0])
-        if (
-            arguments
-            and arguments[0].text in ("--version", "-V", "-v", "--help", "-h")
-            and len(arguments) == 1
-        ):
+        if len(arguments) == 1 and arguments[0].text in ("--version", "--help", *says):
             run.program(name)
             return
         run.program(name, changes=not run.confined)
@@ -91,13 +99,22 @@ def _inner(make: Callable[[Run], Run]) -> Description:
     return describe
 
 
+def _always_code(run: Run) -> None:
+    run.program(known_text(run.words[0]), changes=not run.confined)
+    run.code()
+
+
 _PYTHON: Final = _interpreter(
     frozenset(("-c", "-m")),
     frozenset(("-u", "-B", "-E", "-I", "-s", "-S", "-q", "-O", "-OO", "-b", "-d")),
     frozenset(("-W", "-X")),
+    ("-V", "-h"),
 )
 _NODE: Final = _interpreter(
-    frozenset(("-e", "--eval", "-p", "--print", "--test", "--check", "-c")), frozenset(), frozenset()
+    frozenset(("-e", "--eval", "-p", "--print", "--test", "--check", "-c")),
+    frozenset(),
+    frozenset(),
+    ("-v", "-h"),
 )
 _OTHER: Final = _interpreter(frozenset(("-e", "-E", "-r", "-n")), frozenset(("-w",)), frozenset())
 
@@ -106,7 +123,9 @@ PROGRAMS: Final[Mapping[str, Description]] = {
     **dict.fromkeys(("python", "python3", "python2", "pypy", "pypy3"), _PYTHON),
     **{f"python3.{minor}": _PYTHON for minor in range(6, 20)},
     **dict.fromkeys(("node", "nodejs", "deno", "bun"), _NODE),
-    **dict.fromkeys(("ruby", "perl", "php", "lua", "Rscript", "tclsh", "osascript", "pwsh"), _OTHER),
+    **dict.fromkeys(("ruby", "perl", "php", "lua", "Rscript", "pwsh"), _OTHER),
+    # They read their input whatever options they are given.
+    **dict.fromkeys(("tclsh", "osascript"), _always_code),
     **dict.fromkeys(("busybox", "toybox"), _busybox),
     "fakeroot": _inner(lambda run: replace(run, guessed=True)),
 }

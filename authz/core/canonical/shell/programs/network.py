@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from authz.core.canonical.host import canonicalize_host
+from authz.core.canonical.path import canonicalize_path
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import Parsed, parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description, at_most
 from authz.core.canonical.shell.run import Run, known_text
 from authz.core.canonical.shell.words import Word
-from authz.model.resource import NotCanonical, Verb
+from authz.model.resource import Base, NotCanonical, Verb
 
 _CURL: Final = spec(
     "sSfLiIkvgGOJ46#Nqa0",
@@ -22,8 +23,13 @@ _CURL: Final = spec(
     "create-dirs http1.1 http2 tlsv1.2 no-progress-meter help version",
 )
 _CURL_DATA: Final = ("d", "data", "data-binary", "data-urlencode", "data-raw", "json", "F", "form")
-_CURL_FILE_DATA: Final = ("d", "data", "data-binary", "json", "F", "form", "data-urlencode")
 _HAS_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME_OF_SORTS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|$))")
+_GUESSED_SCHEME: Final = re.compile(r"(?:ftps?|dict|ldaps?|imap|smtp|pop3)\.", re.IGNORECASE)
+# What every reader of urls takes for the same place. Not every one is WHATWG's, which the rules go by.
+_READ_ALIKE: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?(?:[/?#][^\\\s]*)?"
+)
 
 
 def _curl(run: Run) -> None:
@@ -36,7 +42,8 @@ def _curl(run: Run) -> None:
         raise Unreduced("operands")
     run.program("curl")
     methods = {known_text(word).upper() for word in found.values("X", "request")}
-    sends = found.has(*_CURL_DATA, "T", "upload-file") and not found.has("G", "get")
+    # With `-G` the data goes out in the url, which is sending it all the same.
+    sends = found.has(*_CURL_DATA, "T", "upload-file")
     sends |= bool(methods - {"GET", "HEAD"})
     # Redirects lead where nobody knows, and each would be a decision of its own.
     if found.has("L", "location"):
@@ -47,30 +54,60 @@ def _curl(run: Run) -> None:
 
 
 def _names_file_of_options(found: Parsed) -> bool:
-    return any(known_text(word).startswith("@") for word in found.values("H", "header", "w", "write-out"))
+    formats = [known_text(word) for word in found.values("w", "write-out")]
+    named = [known_text(word) for word in found.values("H", "header")] + formats
+    # `%output{FILE}` writes one.
+    return any(text.startswith("@") for text in named) or any("%output" in text for text in formats)
 
 
 def _curl_files(run: Run, found: Parsed) -> None:
     run.write(*(word for word in found.values("o", "output") if word.text != "-"))
     run.write(*found.values("c", "cookie-jar"))
-    run.read(*found.values("T", "upload-file"))
+    for word in found.values("T", "upload-file"):
+        if re.search(r"[\[\]{}]", known_text(word)):
+            raise Unreduced("url_pattern")  # several files
+        run.read(word)
     if found.has("O", "J", "remote-name", "remote-header-name"):
         run.write(Word(text="./*", is_glob=True))
     for word in found.values("b", "cookie"):
         if "=" not in known_text(word):
             run.read(word)
-    for word in found.values(*_CURL_FILE_DATA):
-        name = known_text(word)
-        marked = re.search(r"(?:^|=)[@<](.+)$", name, re.DOTALL)
-        if marked:
-            run.read(Word(text=marked[1].partition(";")[0]))
+    for word in found.values("d", "data", "data-binary", "json"):
+        if known_text(word).startswith("@"):
+            run.read(Word(text=known_text(word)[1:]))
+    for word in found.values("data-urlencode"):
+        # `name=text` is text; `@file` and `name@file` are files.
+        before, mark, name = known_text(word).partition("@")
+        if mark and "=" not in before:
+            run.read(Word(text=name))
+    for word in found.values("F", "form"):
+        _form(run, known_text(word).partition("=")[2])
+
+
+def _form(run: Run, content: str) -> None:
+    """`-F name=content`: `@FILE,FILE;type=…`, `<FILE`, or a text."""
+    if content[:1] in "@<" and content:
+        name, _, rest = content[1:].partition(";")
+        if re.search(r"[\",\\]", name) or re.search(r"[@<]", rest):
+            raise Unreduced("form")
+        run.read(Word(text=name))
+    elif re.search(r"=[@<]|^\(", content):
+        raise Unreduced("form")
 
 
 def _request(run: Run, word: Word, *, sends: bool) -> None:
     text = known_text(word)
-    if word.is_glob and re.search(r"[\[\]{}]", text):
-        raise Unreduced("url_pattern")
+    if not _HAS_SCHEME.match(text) and (_SCHEME_OF_SORTS.match(text) or _GUESSED_SCHEME.match(text)):
+        raise Unreduced("url_scheme")  # `file:/etc/passwd`, and what a name is taken to mean
     url = text if _HAS_SCHEME.match(text) else f"http://{text}"
+    if url[:7].lower() == "file://":
+        found = canonicalize_path(url, Base())
+        run.effects.resource(Verb.READ, found if isinstance(found, NotCanonical) else found[0], url)
+        return
+    if not _READ_ALIKE.fullmatch(url):
+        run.opaque("url_spelling")
+    if re.search(r"[\[\]{}*]", url.partition("://")[2].partition("/")[2]):
+        run.opaque("url_pattern")  # curl's own patterns name several
     for verb in (Verb.CONNECT, Verb.SEND if sends else Verb.READ):
         run.effects.url(verb, url, guessed=run.guessed)
 
@@ -88,7 +125,7 @@ _WGET: Final = spec(
 def _wget(run: Run) -> None:
     """`wget`: follows redirects unless told not to, and writes into the directory in force."""
     found = parse_options(run.arguments, _WGET)
-    if not found.operands or found.has("e"):
+    if not found.operands or found.has("e", "b"):  # `-b` writes a log
         raise Unreduced("unknown_option")
     run.program("wget")
     sends = found.has("post-data", "post-file", "body-data", "body-file")
@@ -130,6 +167,8 @@ def _remote_copy(run: Run) -> None:
     if len(found.operands) < 2:
         raise Unreduced("operands")
     *sources, target = found.operands
+    if any(re.match(r"\[|[^@/]*@?\[|\w+://", known_text(word)) for word in found.operands):
+        raise Unreduced("remote")
     run.program("scp", changes=True)
     run.read(*found.values("i"))
     tree = found.has("r")
@@ -153,8 +192,10 @@ def _looks_up(name: str) -> Description:
     def describe(run: Run) -> None:
         found = parse_options(run.arguments, spec("4nq", "cWi", ""))
         at_most(found.operands, 2)
+        if not found.operands or known_text(found.operands[0]) == "-":
+            raise Unreduced("named_by_input")
         run.program(name)
-        for word in found.operands[:1]:
+        for word in found.operands:
             _host(run, Verb.CONNECT, known_text(word))
 
     return describe

@@ -8,19 +8,16 @@ from authz.core.canonical.shell.run import Run, known_text
 from authz.model.resource import Verb
 
 _LOOKS: Final[Mapping[str, frozenset[str]]] = {
-    "npm": frozenset(("ls", "list", "outdated", "view", "config-list", "root", "prefix", "explain", "why")),
-    "pnpm": frozenset(("ls", "list", "outdated", "why")),
-    "yarn": frozenset(("list", "why", "info")),
+    # Not what asks a registry (`view`, `outdated`), which connects to wherever the settings say.
+    "npm": frozenset(("ls", "list", "root", "prefix", "explain", "why")),
     "pip": frozenset(("list", "show", "freeze", "check")),
     "pip3": frozenset(("list", "show", "freeze", "check")),
-    "uv": frozenset(("tree", "version")),
-    "cargo": frozenset(("tree", "metadata", "search", "version")),
-    "go": frozenset(("version", "list", "env", "doc")),
+    "uv": frozenset(("version",)),
     "docker": frozenset(("ps", "images", "version", "info")),
-    "kubectl": frozenset(("version",)),
     "apt": frozenset(("list", "show", "search")),
-    "brew": frozenset(("list", "info", "search")),
 }
+_SAYS_VERSION: Final = frozenset(("make", "cmake", "ninja", "ruff", "black", "npx", "tsc"))
+"""The others read settings of the project for it, which may name code to load."""
 _RUNS_CODE: Final = frozenset(
     (
         "npx",
@@ -52,7 +49,7 @@ _RUNS_CODE: Final = frozenset(
         "pipx",
         "uvx",
     )
-    + ("pre-commit", "just", "task", "bazel")
+    + ("pre-commit", "just", "task", "bazel", "pnpm", "yarn", "cargo", "go", "kubectl", "brew")
 )
 
 
@@ -86,8 +83,6 @@ _PLAIN: Final = frozenset(
         "-a",
         "-l",
         "--long",
-        "--outdated",
-        "-o",
         "-g",
         "--global",
         "--parseable",
@@ -106,7 +101,7 @@ def _code(run: Run, name: str) -> None:
 
 def _builder(run: Run) -> None:
     name = known_text(run.words[0])
-    if [word.text for word in run.arguments] in (["--version"], ["--help"]):
+    if name in _SAYS_VERSION and [word.text for word in run.arguments] in (["--version"], ["--help"]):
         run.program(name)
         return
     _code(run, name)

@@ -64,12 +64,15 @@ def _env(run: Run) -> None:
     while words and (assigned := _ASSIGNMENT.match(words[0].text or "")):
         if assigned[1] in SHELL_OWN:
             raise Unreduced("assignment")
-        guessed |= changes_what_runs(assigned[1])
+        guessed |= changes_what_runs(assigned[1], assigned.string[assigned.end() :])
         words.pop(0)
     if found.has("C", "chdir"):
         raise Unreduced("chdir")
+    # Alone it prints every variable.
     run.program("env")
-    if words:
+    if not words:
+        run.program("printenv")
+    else:
         run.runner.run_words(words, replace(run, guessed=guessed))
 
 
@@ -91,15 +94,40 @@ def _xargs(run: Run) -> None:
     """`xargs PROGRAM …`: more words come from its input, and nobody knows them."""
     known = spec(
         "0oprtx",
-        "adEIiLlnPs",
+        "adEILnPs",
         "null no-run-if-empty verbose interactive max-args= max-procs= max-lines? replace? "
         "delimiter= arg-file= help",
     )
-    found = parse_own(run, known)
+    arguments, replaced = _without_optional(run.arguments)
+    found = parse_own(replace(run, words=(run.words[0], *arguments)), known)
     run.program("xargs")
     run.read(*found.values("a", "arg-file"))
     words: Sequence[Word] = found.operands or (Word(text="echo"),)
-    run.runner.run_words((*words, UNKNOWN), replace(run, stdin=""))
+    marks = [known_text(word) for word in found.values("I", "replace")] + replaced
+    marks += ["{}"] if found.has("replace") else []
+    if marks:
+        # The mark is replaced inside of words too: of the text for a shell, of an option.
+        words = [UNKNOWN if any(mark in (word.text or "") for mark in marks) else word for word in words]
+    # A file of arguments leaves the input to the program.
+    stdin = run.stdin if found.has("a", "arg-file") else ""
+    run.runner.run_words((*words, UNKNOWN), replace(run, stdin=stdin))
+
+
+def _without_optional(arguments: Sequence[Word]) -> tuple[list[Word], list[str]]:
+    """(the rest, marks): `-i`, `-e` and `-l` take a value only when it is glued on."""
+    rest: list[Word] = []
+    marks: list[str] = []
+    takes_value = False
+    for index, word in enumerate(arguments):
+        if not takes_value and not word.is_option:
+            return [*rest, *arguments[index:]], marks
+        found = None if takes_value else re.fullmatch(r"-([iel])(.*)", word.text or "", re.DOTALL)
+        takes_value = not takes_value and re.fullmatch(r"-[0oprtx]*[adEILnPs]", word.text or "") is not None
+        if found is None:
+            rest.append(word)
+        elif found[1] == "i":
+            marks.append(found[2] or "{}")
+    return rest, marks
 
 
 def _watch(run: Run) -> None:
@@ -109,7 +137,7 @@ def _watch(run: Run) -> None:
     if found.has("x", "exec"):
         run.runner.run_words(found.operands, run)
     else:
-        run.runner.run_text(" ".join(known_text(word) for word in found.operands), run)
+        run.runner.run_text(" ".join(known_text(word) for word in found.operands), run, posix=True)
 
 
 def _flock(run: Run) -> None:
@@ -121,7 +149,7 @@ def _flock(run: Run) -> None:
     run.program("flock")
     run.write(lock)
     if command[0].text == "-c":
-        run.runner.run_text(known_text(command[1]) if len(command) == 2 else "", run)
+        run.runner.run_text(known_text(command[1]) if len(command) == 2 else "", run, posix=True)
     else:
         run.runner.run_words(command, run)
 

@@ -1,7 +1,6 @@
 """Reloads bundles: check, record, swap. What cannot be loaded or recorded changes nothing."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, fields
@@ -224,9 +223,14 @@ class Reloads:
                     before=uncertain,
                 )
                 # Not looked up before: the other record may still be on its way, and then comes first.
-                with contextlib.suppress(AuthzError):
+                try:
                     await self._ledger.commit(CommitUnit(event=event))
-                    self._uncertain.pop(tenant, None)
+                except AuthzError:
+                    continue
+                except Exception:
+                    logger.exception("what is in force could not be recorded", extra={"tenant": tenant})
+                    continue
+                self._uncertain.pop(tenant, None)
 
     async def _record_rejection(
         self, tenant: str, before: Ruleset, trigger: Trigger, problems: tuple[BundleProblem, ...]

@@ -11,7 +11,7 @@ from authz.core.canonical import canonicalize
 from authz.core.canonical.host import domain_resource
 from authz.core.canonical.program import program_resource
 from authz.core.canonical.repo import named_repo
-from authz.core.canonical.sql import table_resource
+from authz.core.canonical.sql_names import table_resource
 from authz.core.cedar_schema import ENTITY_ATTRIBUTES
 from authz.model.resource import Base, NotCanonical, Resource
 from tests.cases.served import SHELL

@@ -79,7 +79,7 @@ def test_fp1_the_bytes_of_a_request_are_its_spelling_only(
     assert decided(again, fingerprint(arguments)).decision.effect is Effect.ALLOW
 
 
-FULL: Final = {"note": "", "count": 0, "tags": []}
+FULL: Final[dict[str, Any]] = {"note": "", "count": 0, "tags": []}
 
 
 @given(ARGUMENTS, ARGUMENTS)

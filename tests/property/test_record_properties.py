@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -292,7 +291,6 @@ async def test_au3_no_secret_is_on_the_disk_and_the_record_tells_why(
         check_disk(folder, drawn)
 
 
-@pytest.mark.xfail(reason="what stands beneath an argument has the role of that argument", strict=True)
 async def test_au3_what_no_schema_declares_is_a_digest_beneath_an_argument_too(tmp_path: Path) -> None:
     """Nobody reviewed a member of what should have been a text, so it is as secret as any undeclared one."""
     async with Service.running(tmp_path, {"default": RULESET}) as service:

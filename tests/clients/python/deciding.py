@@ -36,11 +36,9 @@ def asked_about(*found: ResolvedPath) -> Asked:
     return Asked.now({"context": {"resolved": claims}})
 
 
-def decision(
-    *accesses: dict[str, Any], effect: str = "allow", asked: Asked | None = None, **changes: Any
-) -> Decision:
-    """A decision on `accesses`, an allow that lasts a minute unless `changes` say otherwise."""
-    body = {
+def body_of(*accesses: dict[str, Any], effect: str = "allow", **changes: Any) -> dict[str, Any]:
+    """What the service answers: an allow that lasts a minute unless `changes` say otherwise."""
+    return {
         "decision_id": "d-1",
         "effect": effect,
         "expires_at": "2026-11-30T12:01:00Z",
@@ -51,4 +49,8 @@ def decision(
         "fingerprint": "sha256:bb",
         **changes,
     }
-    return Decision.from_json(body, now=NOW, asked=asked)
+
+
+def decision(*accesses: dict[str, Any], asked: Asked | None = None, **changes: Any) -> Decision:
+    """A decision on `accesses`, with the body of `body_of`, that answers what was `asked`."""
+    return Decision.from_json(body_of(*accesses, **changes), now=NOW, asked=asked)

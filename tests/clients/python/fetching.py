@@ -12,7 +12,24 @@ from authz.core.canonical import canonicalize
 from authz.model.resource import Base, NotCanonical
 from tests.clients.python.deciding import access, clock, decision
 from tests.clients.python.webs import Answer, Request
+from tests.support.world import PINNED, TEXT, TOOLS, tool, tool_file
 
+READING_TOOLS = {
+    **TOOLS,
+    "web": tool_file(
+        "web",
+        tool(
+            "fetch",
+            [{"verb": verb, "kind": "url", "at": "/url"} for verb in ("connect", "read")],
+            {"url": TEXT},
+            roles={"/url": "destination"},
+            advertised_digest=PINNED,
+        ),
+        local=False,
+        identity="https://web.example.com/mcp",
+    ),
+}
+"""Those of the tests, with a `web/fetch` that declares, as the shipped one, that it reads."""
 LOOPBACK = frozenset({AddressClass.LOOPBACK})
 QUICK = Limits(deadline_seconds=10)
 

@@ -392,7 +392,7 @@ def test_a_decision_is_of_one_verb_and_one_object(work: Path) -> None:
         decision(of_path("read", found.path.upper()), asked=asked),
         decision(asked=asked),
     ):
-        with pytest.raises(NotCovered, match="not an allow|no access"):
+        with pytest.raises(NotCovered, match=r"not an allow|no access"):
             open_decided(other, found, "read", clock=clock)
     for covering in (
         decision(of_path("read", found.path), asked=asked),

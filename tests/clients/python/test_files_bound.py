@@ -1,11 +1,14 @@
 """What a decision is bound to: the object that was asked about, its one name, and for a folder the tree."""
 
+import asyncio
+import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from authz_client import Asked, ClaimedPath, Decision
+from authz_client import Asked, AsyncClient, ClaimedPath, Client, Decision
 from authz_client.files import (
     NotCovered,
     PathRefused,
@@ -17,7 +20,8 @@ from authz_client.files import (
 )
 from authz_client.paths import ResolvedPath, resolve
 
-from tests.clients.python.deciding import asked_about, clock, decision, of_path
+from tests.clients.python.deciding import asked_about, body_of, clock, decision, of_path
+from tests.clients.python.webs import Answer, Request, serving
 
 SECRET = b"nobody may see or change this"
 
@@ -107,6 +111,49 @@ def test_both_ends_of_a_move_are_bound(work: Path) -> None:
             move_decided(decision(*accesses, asked=asked_about(*claimed)), source, target, clock=clock)
     move_decided(decision(*accesses, asked=asked_about(source, target)), source, target, clock=clock)
     assert (work / "new").read_bytes() == b"decided"
+
+
+def decided_by_client(url: str, request: dict[str, object]) -> Decision:
+    with Client(url, api_key="key", clock=clock) as client:
+        return client.decide(request)
+
+
+def decided_by_async_client(url: str, request: dict[str, object]) -> Decision:
+    async def run() -> Decision:
+        async with AsyncClient(url, api_key="key", clock=clock) as client:
+            return await client.decide(request)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("decide", [decided_by_client, decided_by_async_client])
+def test_a_decision_of_a_client_says_what_it_answers(
+    work: Path, decide: Callable[[str, dict[str, object]], Decision]
+) -> None:
+    found, other = at(work, "file"), at(work, "secret")
+    resolved = {"/path": found.claim()}
+    answered: list[int] = []
+
+    def answer(request: Request) -> Answer:
+        answered.append(time.monotonic_ns())
+        # What the caller makes of its dict meanwhile was not asked about.
+        resolved["/path"] = other.claim()
+        accesses = [of_path("read", path.path) for path in (found, other)]
+        return 200, {"Content-Type": "application/json"}, json.dumps(body_of(*accesses)).encode()
+
+    with serving(answer) as web:
+        given = decide(f"http://127.0.0.1:{web.port}", {"context": {"resolved": resolved}})
+    assert given.asked is not None
+    assert given.asked.claims == {
+        ClaimedPath(path=found.path, device=found.device, inode=found.inode),
+    }
+    assert found.found_ns <= given.asked.at_ns <= answered[0]
+    with open_decided(given, found, "read", clock=clock) as file:
+        assert file.read() == b"decided"
+    with pytest.raises(NotCovered, match="no claim"):
+        open_decided(given, other, "read", clock=clock)
+    with pytest.raises(NotCovered, match="after it was asked"):
+        open_decided(given, at(work, "file"), "read", clock=clock)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from authz_client import Client
 
+from tests.clients.python.fetching import READING_TOOLS
 from tests.clients.python.webs import serving
 from tests.support.bundles import write_bundle
 from tests.support.server import RunningServer
@@ -29,7 +30,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     bundle = write_bundle(
-        tmp_path_factory.mktemp("bundle"), credentials=CREDENTIALS.replace("/workspace", str(workspace))
+        tmp_path_factory.mktemp("bundle"),
+        credentials=CREDENTIALS.replace("/workspace", str(workspace)),
+        tools=READING_TOOLS,
     )
     with RunningServer(bundle=bundle, data_dir=tmp_path_factory.mktemp("data") / "var") as server:
         yield server

@@ -16,6 +16,7 @@ from authz_client.fetch import Hop, HopRefused, fetch, hop_request
 from authz_client.files import NotCovered, ObjectChanged, open_decided
 from authz_client.paths import ResolvedPath, resolve
 
+from tests.clients.python.fetching import READING_TOOLS
 from tests.clients.python.webs import Answer, Request, serving
 from tests.support.bundles import write_bundle
 from tests.support.server import RunningServer
@@ -90,6 +91,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     bundle = write_bundle(
         tmp_path_factory.mktemp("bundle"),
         rules=RULES.replace("BASE", str(base)),
+        tools=READING_TOOLS,
         credentials=CREDENTIALS.replace("/home/agent", f"{base}/home").replace(
             "/workspace", f"{base}/workspace"
         ),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from authz.core.schema_undeclared import undeclared_places
-from tests.support.world import TEXT, call, record_of, tool, tool_file, world
+from tests.support.world import TEXT, call, decide_in, record_of, tool, tool_file, world
 
 MOST = 256
 ITEM = {"type": "object", "properties": {"at": TEXT}}
@@ -30,7 +30,7 @@ ITEM = {"type": "object", "properties": {"at": TEXT}}
         ({"type": ["array", "string"], "items": TEXT}, ["x"], []),
         ({"anyOf": [TEXT, {"type": "array", "items": TEXT}]}, ["x"], []),
         ({"anyOf": [TEXT, {"type": "array", "items": TEXT}]}, {"x": 1}, ["x"]),
-        ({"oneOf": [ITEM, {"type": "object", "properties": {"to": TEXT}}]}, {"at": 1, "to": 2, "x": 3}, ["x"]),
+        ({"oneOf": [ITEM, {"type": "object", "properties": {"b": TEXT}}]}, {"at": 1, "b": 2, "x": 3}, ["x"]),
         ({"allOf": [ITEM], "type": "object"}, {"at": "x", "more": 1}, ["more"]),
         ({"$ref": "#/$defs/item"}, {"at": "x", "more": 1}, ["more"]),
         ({"$ref": "#item"}, {"at": "x"}, ["at"]),
@@ -62,7 +62,8 @@ def test_of_an_argument_with_many_undeclared_values_the_whole_is_told() -> None:
 def test_the_record_of_an_argument_with_many_undeclared_values_has_one_digest() -> None:
     ruleset = world(tools=tool_file("x", tool("note", [READ], {"path": TEXT, "more": ITEM})))
     many = {f"name-{number}": "knows" for number in range(MOST + 1)}
-    record = record_of(ruleset, call("x/note", path=many, more={"at": "/b", "to": "knows"}))
+    asked = call("x/note", path=many, more={"at": "/b", "to": "knows"})
+    record = record_of(ruleset, asked, decide_in(ruleset, asked))
     assert record["code"] == "schema.invalid"
     assert record["arguments"]["path"].keys() == {"redacted", "length", "leaves"}
     assert record["arguments"]["more"]["at"] == "/b"

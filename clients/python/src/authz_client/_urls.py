@@ -43,7 +43,7 @@ def _host(hostname: str) -> str:
 
 
 def _without_dot_segments(path: str) -> str:
-    """Some are left standing by the parser (behind a segment that begins with a dot); servers resolve them."""
+    """The parser leaves some standing, behind a segment that begins with a dot; servers resolve them."""
     if not _DOT_SEGMENT.search(path):
         return path
     segments: list[str] = []

@@ -143,7 +143,7 @@ async def fetch_async(
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], datetime] = _utc_now,
 ) -> Fetched:
-    """`fetch` for asyncio. `ask` is cancelled at the deadline. The resolver may block: it has its own thread."""
+    """`fetch` for asyncio. `ask` is cancelled at the deadline. The resolver may block: it has a thread."""
     deadline = Deadline(limits.deadline_seconds)
     tls = tls or httpx.create_ssl_context(trust_env=False)
     flow = _flow(url, method, headers, body, allow_address_classes, limits, clock)
@@ -163,7 +163,8 @@ def hop_request(request: Mapping[str, Any], hop: Hop, *, argument: str = "url") 
     """The body of `POST /decide` for one hop of the call `request`, whose argument `argument` is the url.
 
     For a redirect the url is the page's: its provenance is `web`, whatever that of the first url was. Each
-    hop is an operation of its own, so its `tool_call_id` gets a suffix.
+    hop is an operation of its own, so its `tool_call_id` gets a suffix. It stays a call of the same tool: for
+    the GET that a redirect makes of a POST, pass the request of a tool that reads.
     """
     asked: dict[str, Any] = deepcopy(dict(request))
     asked["arguments"] = {**asked.get("arguments", {}), argument: hop.url}
@@ -210,8 +211,9 @@ def _advance(flow: _hops.Flow, answer: _hops.Answer | None) -> _hops.Step | Fetc
 
 
 async def _asked(ask: Callable[[Hop], Awaitable[Decision]], hop: Hop, deadline: Deadline) -> Decision:
+    limit = asyncio.timeout(deadline.left())
     try:
-        async with asyncio.timeout(deadline.left()) as limit:
+        async with limit:
             return await ask(hop)
     except TimeoutError:
         if not limit.expired():  # it is one of `ask`'s own

@@ -11,8 +11,8 @@ and else one component after the other with `O_NOFOLLOW`; what is opened must ha
 were decided on; and nothing is read, truncated or written before that is known. What has changed is
 `ObjectChanged`: resolve and ask again. What the system refuses (no permission, no space) stays an `OSError`.
 
-The decision must answer a request that sent the `claim()` of this very `ResolvedPath`, found before it was asked
-about: what is resolved again later is to be asked about again.
+The decision must answer a request that sent the `claim()` of this very `ResolvedPath`, found before it was
+asked about: what is resolved again later is to be asked about again.
 
 An inode number comes back once its object is gone, so kind and birth are compared too. An object that was
 elsewhere when the decision was made can never have the number of the decided one.
@@ -248,7 +248,7 @@ def _check_single_name(found: Found, decided: ResolvedPath) -> None:
     """Then and now: a name that is gone now may have been the one that a rule forbids."""
     if max(found.links, decided.hard_links) > 1:
         raise PathRefused(
-            "the file has several names (hard links), and was judged by one: copy it, or pass `allow_hard_links`",
+            "the file has several names (hard links), judged by one: copy it, or pass `allow_hard_links`",
             code="path.hard_links",
         )
 

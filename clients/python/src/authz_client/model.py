@@ -200,9 +200,10 @@ class Decision:
     def from_json(cls, value: object, *, now: datetime, asked: Asked | None = None) -> Self:
         """Read a decision from a parsed body (spec section 11).
 
-        `now` must carry a time zone. `asked` is of the request that this answers. Members that this version does not know are ignored. Raises
-        `MalformedAnswer` for missing members, wrong types, an unknown effect or obligation, and for an
-        allow that names no id, expiry or fingerprint, has expired, or holds an access not allowed.
+        `now` must carry a time zone. `asked` is of the request that this answers. Members that this version
+        does not know are ignored. Raises `MalformedAnswer` for missing members, wrong types, an unknown
+        effect or obligation, and for an allow that names no id, expiry or fingerprint, has expired, or holds
+        an access not allowed.
         """
         if now.tzinfo is None:
             raise ValueError("`now` needs a time zone")

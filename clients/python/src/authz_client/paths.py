@@ -74,7 +74,7 @@ class ResolvedPath:
     folds_case: bool = False
     """Whether the bundle declares that names here fold case, so that a decision spells them folded."""
     found_ns: int = field(default_factory=time.monotonic_ns, compare=False)
-    """When this was found, by this machine's monotonic clock: what was decided before is no decision on it."""
+    """When this was found, by this machine's monotonic clock. A decision from before is none on it."""
 
     @property
     def exists(self) -> bool:

@@ -53,9 +53,9 @@ class Config(BaseModel):
     """How long decisions may go by a bundle that its files were not seen to be; off by default.
 
     The files are looked at about once a second, of a large folder less often: four times within the bound
-    at least. The service says so at its start where that is more than it can do. When for this long they were different from what is in
-    force, could not be read, or were not looked at, nothing is decided (503 `bundle.stale`) and `/readyz`
-    is not ready, until a good bundle loads.
+    at least. The service says so at its start where that is more than it can do. When for this long they
+    were different from what is in force, could not be read, or were not looked at, nothing is decided
+    (503 `bundle.stale`) and `/readyz` is not ready, until a good bundle loads.
     """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

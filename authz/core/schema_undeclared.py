@@ -1,8 +1,8 @@
 """Which values of a call its tool's schema does not declare at their place, whether the call is valid or not.
 
 A role is reviewed for what the schema declares. What else a model put there (a member of what should be a
-text, one beside those that an object lists) nobody has reviewed, so the role says nothing of it. A schema that
-says of its value only that it is an object, or nothing at all, was reviewed as one for anything.
+text, one beside those that an object lists) nobody has reviewed, so the role says nothing of it. A schema
+that says of its value only that it is an object, or nothing at all, was reviewed as one for anything.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ def undeclared_places(root: Mapping[str, Any], arguments: Mapping[str, Any], mos
 
     With over `most` undeclared values beneath one argument, that argument is told as a whole.
     """
-    nested = {name: value for name, value in arguments.items() if isinstance(value, Mapping | list) and value}
+    nested = {name: value for name, value in arguments.items() if isinstance(value, dict | list) and value}
     if not nested:
         return frozenset()
     declared = _Declared(root)
@@ -59,14 +59,23 @@ class _Declared:
         applying = self.applying(schemas)
         if _is_for_anything(applying, value):
             return
-        members = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for step, member in members:
-            place = (*at, str(step))
-            found = self.member(applying, step)
+        for step, found, member in self._members(applying, value):
             if not found:
-                yield place, member
-            elif isinstance(member, Mapping | list) and member:
-                yield from self.beyond(found, place, member)
+                yield (*at, step), member
+            elif isinstance(member, dict | list) and member:
+                yield from self.beyond(found, (*at, step), member)
+
+    def _members(self, schemas: _Schemas, value: Any) -> Iterator[tuple[str, list[Any], Any]]:
+        """(step, schemas of what is there, what is there) of everything directly in an object or array."""
+        if isinstance(value, Mapping):
+            for name, member in value.items():
+                yield name, self.member(schemas, name), member
+            return
+        first = max((len(schema.get("prefixItems", ())) for schema in schemas), default=0)
+        # Of many items all but the first few have the same schemas.
+        others = self.member(schemas, first)
+        for index, item in enumerate(value):
+            yield str(index), self.member(schemas, index) if index < first else others, item
 
     def applying(self, schemas: Sequence[Any]) -> _Schemas:
         """These schemas and all that describe the same value: references, parts and alternatives."""

@@ -182,7 +182,8 @@ async def test_metrics_count_decisions_and_refusals(service: Service) -> None:
     await service.client.post("/decide", json={})
     await service.client.get("/no/such/path/as-a-label")
     text = (await service.client.get("/metrics")).text
-    assert 'authz_decisions_total{code="policy.permit",effect="allow",stage="policy",tenant="default"} 1.0' in text
+    labels = 'code="policy.permit",effect="allow",stage="policy",tenant="default"'
+    assert f"authz_decisions_total{{{labels}}} 1.0" in text
     assert 'authz_requests_refused_total{code="input.invalid"} 1.0' in text
     assert 'authz_http_requests_total{path="other",status="404"} 1.0' in text
     assert "as-a-label" not in text

@@ -275,5 +275,6 @@ _CANONICAL: Final = {
         "a/./b/..",
         "//x",
     ),
+    "repo": ("git@Git.example.com.:/a/b.git/", "ssh://h:022/a#heads/x", "ext::sh", "https://u@h/a", "h:a:b"),
     "url": ("HTTP://EXAMPLE.com:80/%2e%2e/a?b#c", "http://2130706433/", "http:\\\\x\\y", "https://u@x/"),
 }

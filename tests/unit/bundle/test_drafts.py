@@ -111,6 +111,21 @@ def test_the_schema_stays_as_it_is_and_what_is_open_is_told() -> None:
     assert "# to close: maxLength at /a\n" in text
 
 
+def test_what_real_servers_send_besides_the_standard_stays_and_is_told() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "title": "Arguments",
+        "properties": {"a": {**TEXT, "nullable": True, "examples": ["x"], "x-order": 1}},
+    }
+    draft = draft_of(entry("x", inputSchema=schema))
+    (correction,) = draft.corrections
+    assert correction.startswith("`nullable` at `/properties/a` of the schema is no keyword of JSON Schema")
+    text = rendered(draft, "s", indent=0)
+    assert f"  # to correct: {correction}\n" in text
+    assert read_back(text, draft).value["tools"][0]["input_schema"] == schema
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [

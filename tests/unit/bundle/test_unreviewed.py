@@ -1,5 +1,6 @@
 """`reviewed: false`: whatever a draft says of itself, it is at A3 and nothing in its results is trusted."""
 
+import json
 from typing import Any
 
 import pytest
@@ -72,3 +73,27 @@ def test_names_that_are_one_word_on_the_wire_are_refused() -> None:
     described = [tool(name, access, {"path": TEXT}) for name in ("a.b", "a_b")]
     (fault,) = faults_of(tools=tool_file("s", *described))
     assert fault.message == "`s/a_b` and `s/a.b` are one name where runtimes write it into a word"
+
+
+MISSPELT: dict[str, Any] = {"path": {**TEXT, "maxLenght": 3, "nullable": True}}
+
+
+def test_a_draft_keeps_keywords_that_are_none_until_it_is_reviewed() -> None:
+    """What a server advertises can be drafted; nobody has said yet what constrains its arguments."""
+    access = [{"verb": "read", "kind": "path", "at": "/path"}]
+    draft = tool("do", access, MISSPELT, reviewed=False)
+    made = call("s/do", path="/workspace/a", digest=None)
+    a3 = '@id("a3-asks") @requires("approval") forbid (principal, action in Action::"A3", resource);'
+    ruleset = world('@id("all") permit (principal, action, resource);' + a3, tools=tool_file("s", draft))
+    assert decide_in(ruleset, made).decision.effect is Effect.REQUIRE_APPROVAL
+    faults = faults_of(tools=tool_file("s", {**draft, "reviewed": True}))
+    assert [(fault.code, fault.file) for fault in faults] == [("tool.unknown-keyword", "tools/main.yaml")] * 2
+    assert "`maxLenght` at `/properties/path` of the schema is no keyword" in faults[0].message
+    assert "`maxLength`" in faults[0].hint
+
+
+def test_a_misspelt_keyword_is_told_with_its_line() -> None:
+    text = tool_file("s", tool("do", [{"verb": "read", "kind": "path", "at": "/path"}], MISSPELT))
+    lines = json.dumps(json.loads(text), indent=1)
+    fault, _ = faults_of(tools=lines)
+    assert fault.line == 1 + [line.strip() for line in lines.splitlines()].index('"maxLenght": 3,')

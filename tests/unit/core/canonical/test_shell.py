@@ -281,8 +281,11 @@ def test_a_name_that_is_known_once_and_once_not_is_not_known() -> None:
     assert "git/status?" in shown("git status; LD_PRELOAD=x git status")
 
 
-@pytest.mark.parametrize("line", ["python3 x.py", "make", "npm test", "./run.sh"])
+@pytest.mark.parametrize(
+    "line", ["python3 x.py", "python3 -c 1", "node -e 1", "make", "npm test", "./run.sh"]
+)
 def test_code_may_run_where_the_runtime_confines_it(line: str) -> None:
+    assert any(one.changes or one.resource.kind == "path" for one in accesses(line, confined=True))
     assert "opaque" in shown(line)
     assert "opaque" not in shown(line, confined=True)
 

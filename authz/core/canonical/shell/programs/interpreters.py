@@ -65,7 +65,7 @@ def _interpreter(
         if len(arguments) == 1 and arguments[0].text in ("--version", "--help", *says):
             run.program(name)
             return
-        run.program(name, changes=not run.confined)
+        run.program(name, changes=True)
         while arguments:
             word = arguments.pop(0)
             text = known_text(word)
@@ -100,7 +100,7 @@ def _inner(make: Callable[[Run], Run]) -> Description:
 
 
 def _always_code(run: Run) -> None:
-    run.program(known_text(run.words[0]), changes=not run.confined)
+    run.program(known_text(run.words[0]), changes=True)
     run.code()
 
 

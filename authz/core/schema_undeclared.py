@@ -28,7 +28,7 @@ def undeclared_places(root: Mapping[str, Any], arguments: Mapping[str, Any], mos
 
     With over `most` undeclared values beneath one argument, that argument is told as a whole.
     """
-    nested = {name: value for name, value in arguments.items() if isinstance(value, dict | list) and value}
+    nested = {name: value for name, value in arguments.items() if isinstance(value, Mapping | list) and value}
     if not nested:
         return frozenset()
     declared = _Declared(root)
@@ -62,7 +62,7 @@ class _Declared:
         for step, found, member in self._members(applying, value):
             if not found:
                 yield (*at, step), member
-            elif isinstance(member, dict | list) and member:
+            elif isinstance(member, Mapping | list) and member:
                 yield from self.beyond(found, (*at, step), member)
 
     def _members(self, schemas: _Schemas, value: Any) -> Iterator[tuple[str, list[Any], Any]]:

@@ -8,6 +8,8 @@ ARGS ?=
 # make lock LOCK_ARGS=--upgrade
 LOCK_ARGS ?=
 FUZZ_SECONDS ?= 60
+# make test WORKERS=0 runs them in one process
+WORKERS ?= auto
 
 # A stamp says that its step ended well; it lies inside the environment, so it goes away with it.
 MADE := $(VENV)/.stamp-made
@@ -35,8 +37,9 @@ run: $(RUN) ## serve on this machine with a development key
 
 setup: $(DEV) ## make .venv with everything that tests and checks need
 
-test: $(DEV) ## run the tests (ARGS are handed to pytest)
-	$(BIN)/python -m pytest $(ARGS)
+# A file's tests stay together: they share servers.
+test: $(DEV) ## run the tests, as many files at a time as there are cores (ARGS are handed to pytest)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 check: lint types imports openapi-check schema-check bundle-check ## everything but the tests
 

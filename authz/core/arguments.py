@@ -13,7 +13,7 @@ import jsonschema_rs
 from authz.core.json_schema import REFERENCES, SchemaUnusable
 from authz.core.pointer import format_pointer, leaves
 from authz.core.schema_defaults import FilledDefaults, check_defaults, fill_defaults
-from authz.core.schema_work import MAX_PARTS, written_out_parts
+from authz.core.schema_work import MAX_WAYS, ways_to_look
 from authz.core.strict_json import type_names
 from authz.model.decision import ArgumentError
 
@@ -31,8 +31,8 @@ class ArgumentSchema:
         self.schema = schema
         _check_dialect(schema)
         _check_references(schema, is_root=True)
-        if written_out_parts(schema) > MAX_PARTS:
-            raise SchemaUnusable(f"written out, the schema has over {MAX_PARTS} parts: nest less")
+        if ways_to_look(schema) > MAX_WAYS:
+            raise SchemaUnusable(f"the schema looks at a value in over {MAX_WAYS} ways: nest less")
         try:
             self._validator = jsonschema_rs.Draft202012Validator(
                 dict(schema),

@@ -2,28 +2,30 @@
 
 A schema whose parts refer to one another is small as text and may be large to follow: eight alternatives on
 each of six levels are 262,144 ways to look at one value, and whoever calls the tool chooses the value. So the
-schema is counted as if it were written out, without writing it out.
+ways are counted, without going them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
 from authz.core.pointer import parse_pointer
 
-MAX_PARTS: Final = 20_000
-"""Of a schema that is written out. Those of real tools have some hundreds."""
+MAX_WAYS: Final = 20_000
+"""In which a schema may look at one value. Those of real tools have some tens."""
 
-_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-_MAPS: Final = ("properties", "patternProperties", "dependentSchemas")
-_ONES: Final = (
-    *("not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames"),
+_IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "not", "if", "then", "else")
+_ONE_OF_MANY: Final = ("properties", "prefixItems")
+"""Of these a member meets one."""
+_EVERY_MEMBER: Final = (
+    *("patternProperties", "items", "contains", "additionalProperties", "propertyNames"),
     *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
 )
+_REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
-def written_out_parts(root: Mapping[str, Any]) -> int:
-    """How many parts the schema has once every reference is replaced by what it refers to.
+def ways_to_look(root: Mapping[str, Any]) -> int:
+    """In how many ways the schema looks at the value that it looks at most.
 
     A part that contains itself is counted once where it comes round again: how deep it is followed, the value
     says, whose size is bounded.
@@ -33,22 +35,46 @@ def written_out_parts(root: Mapping[str, Any]) -> int:
     open_: set[int] = set()
 
     def count(node: Any) -> int:
-        if not isinstance(node, Mapping):
-            return 1
-        if id(node) in open_:
+        if not isinstance(node, Mapping) or id(node) in open_:
             return 1
         if id(node) not in counted:
             open_.add(id(node))
-            total = 1
-            for part in _parts(root, anchors, node):
-                total += count(part)
-                if total > MAX_PARTS:
-                    break
+            # Every number only grows with depth, so beyond the bound the rest need not be known.
+            here = 1 + _capped(map(count, _in_place(root, anchors, node)))
+            members = _capped(map(count, _parts(node, _EVERY_MEMBER)))
+            one = max(map(count, _parts(node, _ONE_OF_MANY)), default=0)
             open_.discard(id(node))
-            counted[id(node)] = total
+            counted[id(node)] = min(here + members + one, MAX_WAYS + 1)
         return counted[id(node)]
 
     return count(root)
+
+
+def _capped(numbers: Iterable[int]) -> int:
+    total = 0
+    for number in numbers:
+        total += number
+        if total > MAX_WAYS:
+            break
+    return total
+
+
+def _in_place(root: Mapping[str, Any], anchors: Mapping[str, Any], node: Mapping[str, Any]) -> Iterator[Any]:
+    yield from _parts(node, _IN_PLACE)
+    for name in _REFERENCES:
+        if isinstance(reference := node.get(name), str):
+            yield _referred(root, anchors, reference)
+
+
+def _parts(node: Mapping[str, Any], names: Iterable[str]) -> Iterator[Any]:
+    for name in names:
+        found = node.get(name)
+        if isinstance(found, list):
+            yield from found
+        elif name in ("properties", "patternProperties", "dependentSchemas") and isinstance(found, Mapping):
+            yield from found.values()
+        elif found is not None:
+            yield found
 
 
 def _anchors(root: Any) -> Iterator[tuple[str, Any]]:
@@ -63,21 +89,6 @@ def _anchors(root: Any) -> Iterator[tuple[str, Any]]:
             pending += node.values()
         elif isinstance(node, list):
             pending += node
-
-
-def _parts(root: Mapping[str, Any], anchors: Mapping[str, Any], node: Mapping[str, Any]) -> Iterator[Any]:
-    for name in _LISTS:
-        if isinstance(found := node.get(name), list):
-            yield from found
-    for name in _MAPS:
-        if isinstance(found := node.get(name), Mapping):
-            yield from found.values()
-    for name in _ONES:
-        if name in node:
-            yield node[name]
-    for name in ("$ref", "$dynamicRef"):
-        if isinstance(reference := node.get(name), str):
-            yield _referred(root, anchors, reference)
 
 
 def _referred(root: Mapping[str, Any], anchors: Mapping[str, Any], reference: str) -> Any:

@@ -221,6 +221,7 @@ def branch_name(text: str) -> str | NotCanonical:
         or _NOT_IN_A_REF.search(name) is not None
         or any(not part or part.startswith(".") or part.endswith(".lock") for part in parts)
         or has_invisible(name)
+        or has_odd_space(name)
     )
     if wrong:
         return _refused("ref", "the branch is no name that git takes, see git-check-ref-format")

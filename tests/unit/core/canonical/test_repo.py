@@ -109,6 +109,7 @@ def test_what_the_name_keeps(spelled: str, id_: str) -> None:
         ("https://git.example.com:0/a", "repo.port"),
         ("https://git.example.com/a#a..b", "repo.ref"),
         ("https://git.example.com/a#-x", "repo.ref"),
+        ("https://git.example.com/a#a\u00a0b", "repo.odd_character"),
         ("https://git.example.com/a#x.lock", "repo.ref"),
         ("https://git.example.com/a#refs/x", "repo.ref"),
         (f"https://git.example.com/{'a/' * 33}", "repo.too_deep"),

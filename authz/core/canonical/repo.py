@@ -186,6 +186,8 @@ def _from_parts(scheme: str, account: str | None, host: str, port: str, path: st
     segments = [part for part in path.split("/") if part]
     if segments:
         segments[-1] = segments[-1].removesuffix(".git")
+    if segments and segments[-1].endswith(".git"):
+        return _refused("invalid", "the name of the repository ends in `.git` twice, write it once")
     if not segments or not all(segments):
         return _refused("invalid", "the remote names no repository on its host")
     if len(segments) > MAX_SEGMENTS:

@@ -98,6 +98,7 @@ def test_what_the_name_keeps(spelled: str, id_: str) -> None:
         ("ssh://-oProxyCommand=x/a", "repo.host_invalid"),
         ("https://git.example.com/", "repo.invalid"),
         ("https://git.example.com/.git", "repo.invalid"),
+        ("https://git.example.com/a/app.git.git", "repo.invalid"),
         ("https://git.example.com/a/../b", "repo.dot_segment"),
         ("git@git.example.com:a/../../b", "repo.dot_segment"),
         ("https://git.example.com/a%2fb", "repo.invalid"),

@@ -107,6 +107,7 @@ def test_what_the_name_keeps(spelled: str, id_: str) -> None:
         ("https://git.example.com/a\u0000b", "repo.control_character"),
         ("https://git.example.com/a\u200bb/c", "repo.odd_character"),
         ("https://git.example.com/a%E2%80%8Bb/c", "repo.odd_character"),
+        ("https://git.example.com/a%C2%A0b/c", "repo.odd_character"),
         ("https://git.example.com:0/a", "repo.port"),
         ("https://git.example.com/a#a..b", "repo.ref"),
         ("https://git.example.com/a#-x", "repo.ref"),

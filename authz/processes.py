@@ -13,6 +13,7 @@ import os
 import signal
 import site
 import sys
+from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,16 +21,24 @@ from typing import Final
 
 PACKAGE: Final = Path(__file__).parent
 BOOTSTRAP: Final = """\
-import sys
+import os, sys
+module, parent, folder, courtesy = sys.argv[1:5]
+try:
+    if courtesy != "none":
+        os.nice(10)
+    if courtesy == "idle":
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+except (AttributeError, OSError):
+    pass
 from importlib.util import module_from_spec, spec_from_file_location
-module, parent, folder = sys.argv[1:4]
-sys.path += sys.argv[4:]
+sys.path += sys.argv[5:]
 spec = spec_from_file_location("authz", folder + "/__init__.py", submodule_search_locations=[folder])
 sys.modules["authz"] = package = module_from_spec(spec)
 spec.loader.exec_module(package)
 from authz.processes import run
 run(module, int(parent))
 """
+"""Before all else, while it has cost next to nothing, it takes the place in the queue that it is told."""
 OOM_SCORE: Final = 500
 """Of 1000: when memory is short, these go before the service does."""
 PR_SET_PDEATHSIG: Final = 1
@@ -40,12 +49,22 @@ _DECIDES_WITH: Final = ("cedarpy", "jsonschema-rs", "pydantic", "pyyaml", "publi
 """Packages whose version changes what the same files come to; those that are not installed count as such."""
 
 
-def command(module: str) -> tuple[str, ...]:
+class Courtesy(StrEnum):
+    """Whether requests go first where a process of ours wants the same processor."""
+
+    NONE = "none"
+    NICE = "nice"
+    """It gets a tenth of what others get, and where they sleep it keeps them waiting for milliseconds."""
+    IDLE = "idle"
+    """It keeps nobody waiting (`SCHED_IDLE`), and gets next to nothing where others always want more."""
+
+
+def command(module: str, courtesy: Courtesy = Courtesy.NONE) -> tuple[str, ...]:
     """The command line of a process that runs `main()` of a module of this package."""
     # A user's own packages, which an isolated interpreter leaves out, where this one has them.
     users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     parent, folder = str(os.getpid()), os.fspath(PACKAGE)
-    return (sys.executable, "-I", "-c", BOOTSTRAP, module, parent, folder, *users)
+    return (sys.executable, "-I", "-c", BOOTSTRAP, module, parent, folder, courtesy.value, *users)
 
 
 def environment() -> dict[str, str]:

@@ -80,7 +80,10 @@ class PartialCall(Strict):
     """
 
     NULLS = frozenset(
-        {"subject", "tool", "arguments", "provenance", "context", "dry_run", "capability", "proof"}
+        {
+            *("subject", "tool", "arguments", "provenance", "context"),
+            *("dry_run", "capability", "proof", "ticket", "issue"),
+        }
     )
 
     subject: dict[str, Any] | None = None
@@ -91,6 +94,9 @@ class PartialCall(Strict):
     dry_run: bool | None = None
     capability: list[str] | None = None
     proof: str | None = None
+    ticket: bool | None = None
+    issue: dict[str, Any] | None = None
+    """In place of a call: a capability that is asked for, see `authz.core.cases.issuing`."""
 
 
 class GroupsSection(Strict):
@@ -105,6 +111,7 @@ class GivenSection(Strict):
 
     profile: Text | None = None
     exposed: Names | None = None
+    delegated: bool | None = None
     fresh_ids: bool | None = None
     now: Annotated[str, AfterValidator(_moment)] | None = None
     groups: GroupsSection | None = None

@@ -39,6 +39,7 @@ def given_of(section: Mapping[str, Any], base: Given) -> Given:
     return Given(
         profile=section.get("profile", base.profile),
         exposed=frozenset(section.get("exposed", base.exposed)),
+        delegated=section.get("delegated", base.delegated),
         fresh_ids=section.get("fresh_ids", base.fresh_ids),
         now_ms=moment_ms(section["now"]) if "now" in section else base.now_ms,
         groups=groups,

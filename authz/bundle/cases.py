@@ -32,11 +32,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from authz.bundle.case_expectations import expectation
-from authz.bundle.case_format import KEYS, CaseFile, RowSection
+from authz.bundle.case_format import KEYS, CaseFile, PartialCall, RowSection
 from authz.bundle.case_merging import given_of, merged, over
 from authz.bundle.yaml_source import Path, YamlDocument, load_yaml
 from authz.core.cases.case import PINNED, Case, Given
 from authz.core.cases.deciding import filled_in
+from authz.core.cases.issuing import parse_issue_case
 from authz.core.cases.redaction import redacted_places
 from authz.core.entities import PersonOrGroup
 from authz.core.pointer import format_pointer, parse_pointer
@@ -45,8 +46,10 @@ from authz.errors import BundleError, BundleProblem, MalformedInput
 
 MAX_CASES: Final = 100_000
 """Of one file: rows are cheap to write, and each is decided."""
+_OF_ISSUE: Final = frozenset({"effect", "rules", "code", "reason", "stage", "refused"})
+"""What can be expected of a case about issuing."""
 _ANY_DIGEST: Final = "sha256:" + "0" * 64
-_CALL: Final = ("subject", "tool", "arguments", "provenance", "context", "dry_run", "capability", "proof")
+_CALL: Final = tuple(PartialCall.model_fields)
 
 
 def read_cases(files: Mapping[str, bytes], problems: list[BundleProblem]) -> tuple[Case, ...]:
@@ -257,6 +260,8 @@ class _CaseReader:
                 "write the value that the call had, or one that stands for it; a value that is meant as it "
                 "stands is named under `verbatim`",
             )
+        if not case.is_call:
+            return self._is_issue(case, places) and not redacted
         body = filled_in(case)
         tool = body.get("tool")
         if isinstance(tool, Mapping) and tool.get("advertised_digest") == PINNED:
@@ -271,6 +276,20 @@ class _CaseReader:
             self._wrong(at, f"`{case.name}`: the call is no request: {error.message}", hint)
             return False
         return not redacted
+
+    def _is_issue(self, case: Case, places: list[Path]) -> bool:
+        """Whether what a case asks for can be asked for."""
+        stated = sorted(case.expected.stated - _OF_ISSUE)
+        if stated:
+            self._wrong(places[0], f"`{case.name}`: a case about `issue` has no `{stated[0]}`")
+            return False
+        try:
+            parse_issue_case(case.body)
+        except MalformedInput as error:
+            at = self._place(parse_pointer(error.pointer or ""), places)
+            self._wrong(at, f"`{case.name}`: nothing that could be issued: {error.message}")
+            return False
+        return True
 
     def _place(self, tokens: tuple[str, ...], places: list[Path]) -> Path:
         """Where in the file a member of the merged call stands, or its nearest container."""

@@ -16,7 +16,7 @@ from authz.bundle.format import AccessSection, ToolSection
 from authz.bundle.load import SCHEMA_FILE, BundleSources, Examined, examine_bundle, read_folder
 from authz.bundle.self_protection import SELF_RULE, Protected
 from authz.bundle.yaml_source import YamlDocument
-from authz.core.cedar_schema import generate_schema
+from authz.core.cedar_schema import generate_schema, with_issue
 from authz.core.judge import CALLER_RULE, TREE_RULE
 from authz.core.lint import (
     asks,
@@ -25,6 +25,7 @@ from authz.core.lint import (
     rules_match,
     rules_names,
     tested,
+    tool_options,
     tool_review,
     tool_schema,
 )
@@ -43,12 +44,14 @@ from authz.core.lint.facts import RuleFacts
 from authz.core.lint.table import Finding, Lint, Severity, run
 from authz.core.lint.tool_facts import AccessFacts, ToolFacts
 from authz.core.lint.tool_facts import Path as EntryPath
+from authz.core.pointer import parse_pointer
 from authz.core.policy import Policy
 from authz.core.policy.narrow import SCHEMA_INVALID
 from authz.core.ruleset import Tool, every_label
 from authz.core.tools import possible_levels
 from authz.errors import SEVERITIES, BundleProblem
 from authz.model.resource import Authority
+from authz.model.tool import Role
 
 RULE_LINTS: Final[Sequence[Lint[RuleFacts]]] = (
     *rules_match.LINTS,
@@ -57,7 +60,12 @@ RULE_LINTS: Final[Sequence[Lint[RuleFacts]]] = (
     *asks.LINTS,
     *tested.LINTS,
 )
-TOOL_LINTS: Final[Sequence[Lint[ToolFacts]]] = (*tool_schema.LINTS, *tool_review.LINTS, *catalogue.LINTS)
+TOOL_LINTS: Final[Sequence[Lint[ToolFacts]]] = (
+    *tool_schema.LINTS,
+    *tool_options.LINTS,
+    *tool_review.LINTS,
+    *catalogue.LINTS,
+)
 SCHEMA_STALE: Final = "schema.stale"
 CODES: Final[Mapping[str, str]] = {
     **{lint.code: lint.says for lint in RULE_LINTS},
@@ -179,7 +187,7 @@ def _rule_facts(examined: Examined, sources: BundleSources, errors: Iterable[Bun
     return RuleFacts(
         policies=tuple(_sound(examined.policies, errors)),
         is_public_suffix=lambda domain: suffixes.publicsuffix(domain) == domain,
-        actions=tuple(action for tool in examined.tools.values() for action in tool.actions),
+        actions=tuple(with_issue(action for tool in examined.tools.values() for action in tool.actions)),
         members=examined.members,
         profiles=examined.profiles,
         labels=every_label(examined.tools.values()),
@@ -200,7 +208,7 @@ def _sound(policies: Iterable[Policy], errors: Iterable[BundleProblem]) -> Itera
 
 
 def _stale_schema(schema: bytes | None, examined: Examined) -> list[Finding]:
-    actions = [action for tool in examined.tools.values() for action in tool.actions]
+    actions = with_issue(action for tool in examined.tools.values() for action in tool.actions)
     if schema is None or schema.decode("utf-8", "replace") == generate_schema(actions):
         return []
     problem = BundleProblem(
@@ -242,7 +250,7 @@ def _tools(examined: Examined) -> Iterable[tuple[ToolFacts, list[Allowance]]]:
 def _tool_facts(
     parsed: Parsed, at: EntryPath, section: ToolSection, name: str, tool: Tool | None
 ) -> ToolFacts:
-    document, _ = parsed
+    document, file = parsed
     settlement = section.settlement
     return ToolFacts(
         name=name,
@@ -256,7 +264,14 @@ def _tool_facts(
         has_retention=settlement.retention_seconds is not None,
         has_probe=settlement.probe is not None,
         reviewed=section.reviewed,
+        is_command=_is_command(file.server.identity),
+        roles={parse_pointer(pointer): Role(role) for pointer, role in section.roles.items()},
+        may_start_with_dash=tuple(map(parse_pointer, section.may_start_with_dash)),
     )
+
+
+def _is_command(identity: str) -> bool:
+    return "://" not in identity and not identity.startswith("local:")
 
 
 def _access(entry: AccessSection, number: int, tool: Tool | None) -> AccessFacts:
@@ -268,6 +283,8 @@ def _access(entry: AccessSection, number: int, tool: Tool | None) -> AccessFacts
         verb=entry.verb,
         declared=Authority[entry.authority] if "authority" in entry.model_fields_set else None,
         derived=derived,
+        kind=entry.kind,
+        at=parse_pointer(entry.at) if entry.at is not None else None,
     )
 
 

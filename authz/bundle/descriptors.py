@@ -169,6 +169,8 @@ def _tool(
         for index, entry in enumerate(section.accesses)
         if (access := _access(document, (*at, "accesses", index), section, entry, problems)) is not None
     )
+    for index, text in enumerate(section.may_start_with_dash):
+        _check_pointer(document, (*at, "may_start_with_dash", index), section, text, problems)
     _check_kinds(document, at, section, problems)
     _check_side_effect(document, at, section, problems)
     key_at = section.settlement.idempotency_key_at
@@ -187,6 +189,9 @@ def _tool(
         side_effect=SideEffect(section.side_effect),
         leaves_sandbox=section.leaves_sandbox,
         reviewed=section.reviewed,
+        may_start_with_dash=tuple(map(parse_pointer, section.may_start_with_dash))
+        if section.reviewed
+        else (),
         undo=_undo(section),
         compensator=section.compensator if section.reviewed else None,
         settlement=_settlement(section) if section.reviewed else Settlement(),

@@ -151,6 +151,8 @@ class ToolSection(Strict):
     settlement: SettlementSection = SettlementSection()
     returns: ReturnSection = ReturnSection()
     cost: CostSection | None = None
+    may_start_with_dash: list[Pointer] = []
+    """Arguments that reach no command line, or only behind `--`. Others that begin with `-` are refused."""
     lint: LintSection = LintSection()
 
 

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from authz.bundle.cases import case_problems
-from authz.bundle.descriptors import compile_tools
-from authz.bundle.format import NO_VALUE, CredentialFile, EntityFile, LimitFile, ManifestFile, ToolFile
+from authz.bundle.files import Tried, read_rules, read_yaml, tools_of, volumes_of
+from authz.bundle.format import CredentialFile, EntityFile, LimitFile, ManifestFile, ToolFile
 from authz.bundle.limits import LimitContext, compile_limits
 from authz.bundle.people import compile_entities, compile_profiles, undeclared_approvers
 from authz.bundle.self_protection import SELF_FILE, Protected, protecting_rules
@@ -23,8 +19,8 @@ from authz.bundle.sources import (
     read_folder,
     read_sources,
 )
-from authz.bundle.yaml_source import YamlDocument, load_yaml
-from authz.core.cedar_schema import generate_schema
+from authz.bundle.yaml_source import YamlDocument
+from authz.core.cedar_schema import generate_schema, with_issue
 from authz.core.entities import EntityDirectory, PersonOrGroup
 from authz.core.limits import limits_by_tool
 from authz.core.policy import (
@@ -33,14 +29,13 @@ from authz.core.policy import (
     ValidationCache,
     parse_rule_file,
     policy_problems,
-    read_rule_file,
 )
 from authz.core.policy.messages import BY_MISSING_TOOLS
 from authz.core.ruleset import Ruleset, Tool, every_label
+from authz.core.steps import go_on
 from authz.errors import BundleError, BundleProblem
 from authz.model.caller import Profile
 from authz.model.limit import Limit
-from authz.model.resource import Volume
 
 __all__ = [
     "LIMITS_FILE",
@@ -55,8 +50,6 @@ __all__ = [
     "read_folder",
     "read_sources",
 ]
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +88,14 @@ def compile_bundle(
     return _whole(examine_bundle(sources, protected, validations))
 
 
-def compile_tried_bundle(sources: BundleSources, protected: Protected, passed: ValidationCache) -> Ruleset:
+def compile_tried_bundle(sources: BundleSources, protected: Protected, tried: Tried) -> Ruleset:
     """Compile a bundle of which these very bytes passed `compile_bundle`, in a process of the same program.
 
     Checks that need long in one piece are not made again, for other threads would wait for them: Cedar's
-    validation of what `passed` there, the reading of a rule file as a whole, and the cases. Raises
-    `BundleError` like the other.
+    validation of what passed there, the reading of a rule file as a whole, the approvers and the cases.
+    Raises `BundleError` like the other.
     """
-    return _whole(examine_bundle(sources, protected, passed, tried=True))
+    return _whole(examine_bundle(sources, protected, tried.passed, tried=tried))
 
 
 def _whole(examined: Examined) -> Ruleset:
@@ -116,27 +109,30 @@ def examine_bundle(
     protected: Protected,
     validations: ValidationCache | None = None,
     *,
-    tried: bool = False,
+    tried: Tried | None = None,
 ) -> Examined:
     """Compile a bundle as far as it goes, and tell everything that keeps it from loading."""
     problems: list[BundleProblem] = []
-    _parse(sources, "bundle.yaml", ManifestFile, problems)
-    credentials = _parse(sources, "credentials.yaml", CredentialFile, problems)
-    people = _parse(sources, "entities.yaml", EntityFile, problems)
+    read_yaml(sources, "bundle.yaml", ManifestFile, problems, tried)
+    credentials = read_yaml(sources, "credentials.yaml", CredentialFile, problems, tried)
+    people = read_yaml(sources, "entities.yaml", EntityFile, problems, tried)
     tool_names = [name for name in sources.files if name.startswith("tools/")]
     tool_files = [
-        parsed for name in tool_names if (parsed := _parse(sources, name, ToolFile, problems)) is not None
+        parsed
+        for name in tool_names
+        if (parsed := read_yaml(sources, name, ToolFile, problems, tried)) is not None
     ]
     profiles = compile_profiles(credentials, problems) if credentials else {}
-    volumes = list(dict.fromkeys(profile.volume for profile in profiles.values())) or [Volume()]
-    policies = _parse_rules(sources, volumes, problems, tried=tried)
+    volumes = volumes_of(profiles)
+    policies = read_rules(sources, volumes, problems, tried)
     members = compile_entities(people, problems) if people else []
-    servers, tools = compile_tools(tool_files, frozenset(profiles) if credentials else None, problems)
-    if people:
-        problems += undeclared_approvers(policies, members)
-    if not tried:
+    servers, tools = tools_of(tool_files, frozenset(profiles) if credentials else None, problems, tried)
+    if tried is None:
+        problems += undeclared_approvers(policies, members) if people else ()
         problems += case_problems(sources.files, profiles, members)
-    limit_file = _parse(sources, LIMITS_FILE, LimitFile, problems) if LIMITS_FILE in sources.files else None
+    limit_file = (
+        read_yaml(sources, LIMITS_FILE, LimitFile, problems, tried) if LIMITS_FILE in sources.files else None
+    )
     context = LimitContext(
         tools=tools,
         declared=_declared_tools(tool_files) if len(tool_files) == len(tool_names) else None,
@@ -153,7 +149,8 @@ def examine_bundle(
     else:
         guarded = [*policies, *parse_rule_file(SELF_FILE, protecting_rules(protected))]
         try:
-            ruleset = _assemble(sources.version, guarded, profiles, members, servers, tools, validations)
+            engine = _engine(guarded, tools, validations, tried)
+            ruleset = _assemble(sources.version, engine, profiles, members, servers, tools)
             ruleset = replace(ruleset, limits=limits, limits_by_tool=limits_by_tool(limits, tools))
         except BundleError as error:
             problems += error.problems
@@ -182,7 +179,7 @@ def _more_problems(
 
     Where tools are missing because of their own faults (`whole` is false), a rule about them is no fault.
     """
-    actions = [action for tool in tools.values() for action in tool.actions]
+    actions = with_issue(action for tool in tools.values() for action in tool.actions)
     try:
         found = policy_problems(policies, actions)
     except BundleError as error:
@@ -190,18 +187,26 @@ def _more_problems(
     return found if whole else [problem for problem in found if problem.code not in BY_MISSING_TOOLS]
 
 
+def _engine(
+    policies: list[Policy],
+    tools: Mapping[Any, Tool],
+    validations: ValidationCache | None,
+    tried: Tried | None,
+) -> PolicyEngine:
+    actions = with_issue(action for tool in tools.values() for action in tool.actions)
+    before = tried.before.engine if tried is not None and tried.before is not None else None
+    step = tried.step if tried is not None else go_on
+    return PolicyEngine(policies, generate_schema(actions), actions, validations, before=before, step=step)
+
+
 def _assemble(
     version: str,
-    policies: list[Policy],
+    engine: PolicyEngine,
     profiles: Any,
     members: Any,
     servers: Any,
     tools: Mapping[Any, Tool],
-    validations: ValidationCache | None,
 ) -> Ruleset:
-    actions = [action for tool in tools.values() for action in tool.actions]
-    schema_text = generate_schema(actions)
-    engine = PolicyEngine(policies, schema_text, actions, validations)
     return Ruleset(
         version=version,
         servers=servers,
@@ -212,105 +217,6 @@ def _assemble(
             members,
             {tool.descriptor.qualified_name: tool.document for tool in tools.values()},
         ),
-        schema_text=schema_text,
+        schema_text=engine.schema_text,
         every_label=every_label(tools.values()),
     )
-
-
-def _parse_rules(
-    sources: BundleSources, volumes: list[Volume], problems: list[BundleProblem], *, tried: bool
-) -> list[Policy]:
-    policies: list[Policy] = []
-    before = len(problems)
-    for name, data in sources.files.items():
-        if not name.startswith("rules/"):
-            continue
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            problems.append(BundleProblem("the file is not valid UTF-8", file=name, code="file.encoding"))
-            continue
-        found, faults = read_rule_file(name, text, volumes, as_a_whole=not tried)
-        if not found and not faults:
-            faults = [_empty(name)]
-        policies += found
-        problems += faults
-    if not policies and len(problems) == before:
-        problems.append(
-            BundleProblem(
-                "the bundle has no rules",
-                file="rules",
-                hint="add rules/*.cedar; nothing is allowed without one",
-                code="rule.none",
-            )
-        )
-    return policies
-
-
-def _empty(name: str) -> BundleProblem:
-    """A file that is being written is empty at first: what it forbade must not be gone until it is there."""
-    return BundleProblem(
-        "the file has no rules",
-        file=name,
-        hint="delete the file if that is meant; while a file is being written it is empty too",
-        code="rule.empty-file",
-    )
-
-
-def _parse(
-    sources: BundleSources, name: str, model: type[Model], problems: list[BundleProblem]
-) -> tuple[YamlDocument, Model] | None:
-    data = sources.files.get(name)
-    if data is None:
-        problems.append(BundleProblem("the file is missing", file=name, code="file.missing"))
-        return None
-    try:
-        document = load_yaml(name, data)
-    except BundleError as error:
-        problems += error.problems
-        return None
-    try:
-        return document, model.model_validate(document.value)
-    except ValidationError as error:
-        for fault in error.errors(include_url=False, include_input=False):
-            path = tuple(fault["loc"])
-            problems.append(
-                document.problem(
-                    path,
-                    f"{document.place(path)}: {_sentence(fault['type'], fault['msg'])}",
-                    _nearest_key(model, path) if fault["type"] == "extra_forbidden" else "",
-                    code=_FORMAT_CODES.get(fault["type"], "format.value"),
-                )
-            )
-        return None
-
-
-_FORMAT_CODES: Final = {
-    "extra_forbidden": "format.unknown-key",
-    "missing": "format.missing-key",
-    NO_VALUE: "format.no-value",
-}
-
-
-def _nearest_key(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
-    """The key that an unknown one was probably to be, of any section of the file."""
-    close = get_close_matches(str(path[-1]), sorted(_keys(model)), n=1, cutoff=0.7)
-    return f"did you mean `{close[0]}`?" if close else ""
-
-
-@cache
-def _keys(model: type[BaseModel]) -> frozenset[str]:
-    """The keys of a section and of all sections in it."""
-    schema = model.model_json_schema()
-    parts = [schema, *schema.get("$defs", {}).values()]
-    return frozenset(key for part in parts for key in part.get("properties", {}))
-
-
-def _sentence(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "unknown key"
-    if kind == "missing":
-        return "missing"
-    if kind in ("model_type", "dict_type"):
-        return "expected a mapping"
-    return message[:1].lower() + message[1:]

@@ -22,6 +22,7 @@ from authz.bundle.self_protection import Protected
 from authz.bundle.sources import BundleSources, read_sources
 from authz.core.policy import ValidationCache, validation_digests
 from authz.core.ruleset import Ruleset
+from authz.core.steps import Step, go_on
 from authz.errors import BundleError, BundleProblem
 from authz.processes import program_digest
 
@@ -33,20 +34,24 @@ MAX_PROBLEMS: Final = 1000
 """How many are told; how many more there are, one more says."""
 MAX_TEXT: Final = 2000
 """Characters of a message or a hint."""
-NICENESS: Final = 10
-"""Requests go first."""
 
 Found = BundleSources | tuple[BundleProblem, ...]
 
 
 def request_for(
-    folder: Path, protected: Protected, in_force: Ruleset, *, cpu_seconds: int, memory_bytes: int
+    folder: Path,
+    protected: Protected,
+    in_force: Ruleset,
+    *,
+    cpu_seconds: int,
+    memory_bytes: int,
+    step: Step = go_on,
 ) -> bytes:
     """What the process reads. `cpu_seconds` and `memory_bytes` (address space) end it from within.
 
     Rules that stand in the bundle `in_force` under the same schema have passed, and do not pass again.
     """
-    passed = validation_digests(in_force.schema_text, in_force.engine.policies.values())
+    passed = validation_digests(in_force.schema_text, in_force.engine.policies.values(), step)
     return json.dumps(
         {
             "program": program_digest(),
@@ -79,7 +84,6 @@ def _run(asked: Mapping[str, Any]) -> None:
         # What passes here could be refused there, or mean something else.
         _say(sys.stdout.buffer, {"outcome": "other_program"})
         return
-    os.nice(NICENESS)
     cpu_seconds = asked["cpu_seconds"]
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + CPU_GRACE_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (asked["memory_bytes"], asked["memory_bytes"]))

@@ -8,6 +8,7 @@ import orjson
 
 from authz.core.entities import PersonOrGroup
 from authz.core.ruleset import Ruleset
+from authz.core.steps import Step, go_on, stepwise
 from authz.errors import BundleProblem
 from authz.model.limit import Limit
 from authz.model.record import Event, EventType
@@ -41,10 +42,10 @@ class BundleChanges:
     agents: Changed
 
 
-def changes_between(old: Ruleset, new: Ruleset) -> BundleChanges:
+def changes_between(old: Ruleset, new: Ruleset, step: Step = go_on) -> BundleChanges:
     """What differs between two bundles. A rule that only moved to another line has not changed."""
     return BundleChanges(
-        rules=_changed(old.engine.policies, new.engine.policies, lambda policy: policy.text),
+        rules=_changed(old.engine.policies, new.engine.policies, lambda policy: policy.text, step),
         tools=_changed(_tools(old), _tools(new), lambda digest: digest),
         profiles=_changed(old.profiles, new.profiles, _whole),
         limits=_changed(_limits(old), _limits(new), _whole),
@@ -71,12 +72,19 @@ def _tools(ruleset: Ruleset) -> dict[str, str]:
     return {tool.descriptor.qualified_name: tool.descriptor.digest for tool in ruleset.tools.values()}
 
 
-def _changed(old: Mapping[str, Value], new: Mapping[str, Value], content: Callable[[Value], Any]) -> Changed:
+def _changed(
+    old: Mapping[str, Value],
+    new: Mapping[str, Value],
+    content: Callable[[Value], Any],
+    step: Step = go_on,
+) -> Changed:
     return Changed(
         added=tuple(sorted(new.keys() - old.keys())),
         removed=tuple(sorted(old.keys() - new.keys())),
         changed=tuple(
-            name for name, value in new.items() if name in old and content(value) != content(old[name])
+            name
+            for name, value in stepwise(new.items(), step)
+            if name in old and content(value) != content(old[name])
         ),
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from authz.core.canonical.spelling import has_odd_space, is_invisible
+from authz.core.steps import Step, go_on
 
 _TOKEN = re.compile(
     r"""
@@ -142,7 +143,7 @@ def _script(char: str) -> str:
     return unicodedata.name(char, "").removeprefix("FULLWIDTH ").partition(" ")[0]
 
 
-def split_policies(text: str) -> list[PolicyText]:
+def split_policies(text: str, step: Step = go_on) -> list[PolicyText]:
     """The policies of a rule file, in order. Text after the last semicolon comes as a last piece."""
     pieces: list[PolicyText] = []
     start: int | None = None
@@ -158,6 +159,7 @@ def split_policies(text: str) -> list[PolicyText]:
         if kind == "end":
             pieces.append(PolicyText(line=line, start=start, text=text[start : token.end()]))
             start = None
+            step()
     if start is not None:
         pieces.append(PolicyText(line=line, start=start, text=text[start:]))
     return pieces

@@ -17,6 +17,7 @@ from authz.core.ruleset import Ruleset
 from authz.errors import AuthzError, BundleError, BundleProblem
 from authz.model.record import Committed
 from authz.ports import BundleLoader, BundleObserver, Clock, CommitUnit, Ledger
+from authz.service.background import quietly
 from authz.service.bundles import Attempt, BundlesInForce, ReloadOutcome, Trigger
 
 logger = logging.getLogger("authz.bundle")
@@ -172,7 +173,7 @@ class Reloads:
         now_ms = self._clock.now_ms()
         try:
             # Off the loop, since it reads every rule of both.
-            changes = await asyncio.to_thread(changes_between, before, ruleset)
+            changes = await asyncio.to_thread(_changes_quietly, before, ruleset)
             event = bundle_event(
                 tenant=tenant,
                 ruleset=ruleset,
@@ -264,6 +265,11 @@ class Reloads:
             )
         else:
             known.keys.add(trigger.key_id)
+
+
+def _changes_quietly(before: Ruleset, ruleset: Ruleset) -> BundleChanges:
+    with quietly() as step:
+        return changes_between(before, ruleset, step)
 
 
 def _log(tenant: str, attempt: Attempt, seconds: float) -> None:

@@ -273,3 +273,12 @@ def _entities() -> str:
     lines += ["agents:"]
     lines += [f"  agent-{n}: {{groups: [team-{n % GROUPS}]}}" for n in range(PEOPLE)]
     return "\n".join(lines) + "\n"
+
+
+def change_one_rule(folder: Path, number: int) -> None:
+    """Write one more rule, in a file of its own, other than it was."""
+    (folder / "rules" / "zz-reload.cedar").write_text(
+        f'@id("reload-{number}") '
+        f'forbid (principal, action in Action::"read", resource in Directory::"/r{number}");\n',
+        encoding="utf-8",
+    )

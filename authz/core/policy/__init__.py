@@ -6,7 +6,7 @@ what they allow, rules tagged `@requires("approval")` can ask for.
 """
 
 from authz.core.policy.checks import policy_problems
-from authz.core.policy.engine import CacheStats, PolicyEngine, Question
+from authz.core.policy.engine import CacheStats, PolicyEngine, PreparedActions, Question
 from authz.core.policy.findings import PolicyAnswer
 from authz.core.policy.rules import Policy, parse_rule_file, read_rule_file
 from authz.core.policy.validation import ValidationCache, validation_digests
@@ -16,6 +16,7 @@ __all__ = [
     "Policy",
     "PolicyAnswer",
     "PolicyEngine",
+    "PreparedActions",
     "Question",
     "ValidationCache",
     "parse_rule_file",

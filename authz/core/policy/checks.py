@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from authz.core.cedar_context import FIELDS
+from authz.core.cedar_context import ISSUE_FIELDS
 from authz.core.cedar_schema import Action
 from authz.core.policy.messages import UNKNOWN_TOOL, type_problems
 from authz.core.policy.names import asks_for_names, unknown_names
@@ -38,7 +38,7 @@ def policy_problems(
 
 def unknown_context_names(policies: Sequence[Policy]) -> Iterator[BundleProblem]:
     """Cedar does not type what is behind a condition that never holds, so a name there may be anything."""
-    known = frozenset({"arguments", *FIELDS})
+    known = frozenset({"arguments", *ISSUE_FIELDS})
     for policy in policies:
         for name in sorted(context_reads([policy.tree]).keys() - known):
             close = get_close_matches(name, sorted(known), n=1)
@@ -53,7 +53,7 @@ def unknown_context_names(policies: Sequence[Policy]) -> Iterator[BundleProblem]
 
 def unknown_tools(policies: Sequence[Policy], actions: Sequence[Action]) -> Iterator[BundleProblem]:
     """Cedar knows the type and not which tools there are: a forbid on one that is none forbids nothing."""
-    known = {action.tool for action in actions}
+    known = {action.tool for action in actions if action.tool}
     for policy in policies:
         named = {uid.id for uid in entity_uids(policy.tree) if str(uid.type) == "Tool"}
         for name in sorted(named - known):

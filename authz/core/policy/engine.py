@@ -1,7 +1,7 @@
 """Evaluation, fail closed: whatever is not a clean answer from Cedar is a deny."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,9 +20,10 @@ from authz.core.policy.rules import Policy, first_line
 from authz.core.policy.scopes import Scoped, Uid
 from authz.core.policy.slices import Slicer
 from authz.core.policy.validation import ValidationCache
+from authz.core.steps import Step, go_on, stepwise
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import RuleKind, RuleMatch
-from authz.model.resource import Entity, Resource
+from authz.model.resource import Entity, PathPattern, Resource
 
 MAX_PREPARED_ACTIONS: Final = 512
 """Their schemas are kept parsed, some 80 kB each."""
@@ -59,6 +60,16 @@ class CacheStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedActions:
+    """What an engine was asked about, by the ids of actions."""
+
+    asked: tuple[str, ...]
+    """Least recently first."""
+    trees: tuple[str, ...]
+    """Those of them about which it was asked what lies beneath a place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _PreparedAction:
     """What all questions about one action share."""
 
@@ -81,29 +92,38 @@ class PolicyEngine:
         schema_text: str,
         actions: Iterable[Action],
         validations: ValidationCache | None = None,
+        *,
+        before: "PolicyEngine | None" = None,
+        step: Step = go_on,
     ) -> None:
         """Raises `BundleError` for duplicate ids and for every policy that the schema refuses.
 
-        `validations` remembers policies that passed; without it, all of them are validated.
+        `validations` remembers policies that passed; without it, all of them are validated. What follows
+        from the tree of a policy alone is taken from the engine `before` where it has the very same tree.
         """
         self.policies = {policy.id: policy for policy in policies}
+        self.schema_text = schema_text
         self._actions = {action.id: action for action in actions}
-        self._check(policies, schema_text, validations)
-        self._index = PolicyIndex(Scoped.of(number, policy) for number, policy in enumerate(policies))
+        self._check(policies, schema_text, validations, step)
+        self._index = PolicyIndex(_scoped(policies, before, step), step)
         self._slicer = Slicer(self._index)
         self._entities = ParsedEntities()
-        self._places = NamedPlaces(policies)
+        self._places: NamedPlaces = NamedPlaces(policies, before.parts[1] if before else None, step)
         self._prepared: OrderedDict[str, _PreparedAction] = OrderedDict()
 
     def _check(
-        self, policies: Sequence[Policy], schema_text: str, validations: ValidationCache | None
+        self,
+        policies: Sequence[Policy],
+        schema_text: str,
+        validations: ValidationCache | None,
+        step: Step,
     ) -> None:
         try:
             cedarpy.Schema.from_str(schema_text, release_gil=True)
         except ValueError as error:
             message = f"the generated schema is invalid: {first_line(error)}"
             raise BundleError((BundleProblem(message, file="tools", code=SCHEMA_INVALID),)) from None
-        unseen = policies if validations is None else validations.unseen(schema_text, policies)
+        unseen = policies if validations is None else validations.unseen(schema_text, policies, step)
         problems = policy_problems(policies, list(self._actions.values()), unseen)
         if problems:
             raise BundleError(tuple(problems))
@@ -154,14 +174,22 @@ class PolicyEngine:
             schema = None
         return findings.answer()
 
-    def places_beneath(self, action: str, root: Resource) -> Sequence[Resource]:
-        """What rules about this action name beneath `root`: a tree is judged there too."""
-        return self._places.beneath(self._names(action), root)
+    def places_beneath(
+        self, action: str, root: Resource, pattern: PathPattern | None = None
+    ) -> Sequence[Resource]:
+        """What rules about this action name beneath `root`: a tree is judged there too.
 
-    def covers_beneath(self, action: str, permits: Iterable[str]) -> bool:
+        With a pattern only what it reaches.
+        """
+        return self._places.beneath(self._names(action), root, pattern)
+
+    def covers_beneath(
+        self, action: str, permits: Iterable[str], root: Resource, pattern: PathPattern | None = None
+    ) -> bool:
         """Whether these permits, which allow a tree at its root and at every place that is named beneath it,
-        allow all of it: no rule about this action looks closer than at where something lies."""
-        return self._places.covers(self._names(action), permits)
+        allow all of it: no rule about this action looks closer than at where something lies, or what looks
+        closer cannot hold for anything that the pattern matches."""
+        return self._places.covers(self._names(action), permits, root, pattern)
 
     def _names(self, action: str) -> frozenset[str]:
         known = self._actions.get(action)
@@ -201,23 +229,31 @@ class PolicyEngine:
             return False, tuple(rule for rule in named if rule.kind is RuleKind.FORBID)
         return True, ()
 
-    def warm(self, actions: Iterable[str]) -> int:
+    def warm(self, prepared: "PreparedActions", step: Step = go_on) -> int:
         """Prepare what questions about these actions share, before any is asked; how many were prepared.
 
-        For a thread of its own while another engine serves: every step that holds the interpreter is
+        For a thread of its own while another engine serves: what holds the interpreter between two steps is
         small. Actions that this engine does not have are passed over.
         """
-        count = 0
-        for action in actions:
-            if action in self._actions:
-                prepared = self._prepare(action, release_gil=True)
-                self._slicer.warm(prepared.names, prepared.types)
-                count += 1
-        return count
+        known = [action for action in prepared.asked if action in self._actions]
+        for action in stepwise(known, step):
+            found = self._prepare(action, release_gil=True)
+            step()
+            self._slicer.warm(found.names, found.types, step)
+        for action in prepared.trees:
+            self._places.warm(self._names(action), step)
+        return len(known)
 
-    def prepared_actions(self) -> tuple[str, ...]:
-        """The actions that this engine was asked about, least recently first: what a successor may warm."""
-        return tuple(self._prepared)
+    @property
+    def parts(self) -> tuple[PolicyIndex, NamedPlaces]:
+        """What a successor takes of what it has in common with this one. Neither ever changes."""
+        return self._index, self._places
+
+    def prepared_actions(self) -> "PreparedActions":
+        """The actions that this engine was asked about: what a successor may warm."""
+        asked = tuple(self._prepared)
+        trees = tuple(action for action in asked if self._places.is_warm(self._names(action)))
+        return PreparedActions(asked=asked, trees=trees)
 
     def cache_stats(self) -> CacheStats:
         """How well the caches do, for metrics and benchmarks."""
@@ -255,6 +291,16 @@ class PolicyEngine:
         if len(self._prepared) > MAX_PREPARED_ACTIONS:
             self._prepared.popitem(last=False)
         return prepared
+
+
+def _scoped(policies: Sequence[Policy], before: PolicyEngine | None, step: Step) -> Iterator[Scoped]:
+    known = {one.policy.id: one for one in before.parts[0].policies} if before else {}
+    for number, policy in enumerate(stepwise(policies, step)):
+        found = known.get(policy.id)
+        if found is not None and found.policy.tree is policy.tree:
+            yield found.moved(number, policy)
+        else:
+            yield Scoped.of(number, policy)
 
 
 def _uid(entity: tuple[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from authz.core.cedar_context import Reads
 from authz.core.policy.scopes import ANY, Scoped, Uid
+from authz.core.steps import Step, go_on, stepwise
 
 Spot = Uid | None
 """Where in the hierarchy of resources a policy stands; `None` for those that name no resource."""
@@ -17,12 +18,12 @@ Spot = Uid | None
 class PolicyIndex:
     """Finds the policies whose scopes could hold. Immutable."""
 
-    def __init__(self, policies: Iterable[Scoped]) -> None:
+    def __init__(self, policies: Iterable[Scoped], step: Step = go_on) -> None:
         self.policies = tuple(policies)
         self._spots: dict[Spot, dict[str, list[Scoped]]] = {}
         self._by_action: dict[str, list[Scoped]] = {}
         reads: dict[str, dict[str, set[str] | None]] = {}
-        for scoped in self.policies:
+        for scoped in stepwise(self.policies, step):
             actions = self._spots.setdefault(scoped.resource, {})
             for name in scoped.actions:
                 actions.setdefault(name, []).append(scoped)

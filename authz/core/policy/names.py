@@ -11,7 +11,7 @@ from typing import Any
 
 from cedarpy import pst
 
-from authz.core.cedar_context import FIELDS
+from authz.core.cedar_context import FIELDS, ISSUE_FIELDS
 from authz.core.cedar_schema import ENTITY_ATTRIBUTES, Action
 from authz.core.cedar_values import Shape
 from authz.core.policy.trees import children
@@ -69,7 +69,13 @@ def attribute_names(path: Sequence[str], actions: Sequence[Action]) -> frozenset
 def _roots(actions: Sequence[Action]) -> dict[str, list[Shape]]:
     types = {kind for action in actions for kind in action.resource_types}
     return {
-        "context": [{**_CONTEXT, "arguments": action.arguments.shape()} for action in actions],
+        "context": [
+            {
+                **(_CONTEXT if action.fields is FIELDS else _ISSUE_CONTEXT),
+                "arguments": action.arguments.shape(),
+            }
+            for action in actions
+        ],
         "principal": [_entity("Agent")],
         "resource": [_entity(kind) for kind in sorted(types)],
     }
@@ -81,9 +87,9 @@ def _entity(kind: str) -> Shape:
     }
 
 
-def _context_shape() -> Shape:
+def _context_shape(fields: Mapping[str, str | Mapping[str, str]]) -> Shape:
     shape: dict[str, Shape] = {}
-    for name, kind in FIELDS.items():
+    for name, kind in fields.items():
         if isinstance(kind, Mapping):
             shape[name] = {member.rstrip("?"): {} for member in kind}
         else:
@@ -91,7 +97,8 @@ def _context_shape() -> Shape:
     return shape
 
 
-_CONTEXT = _context_shape()
+_CONTEXT = _context_shape(FIELDS)
+_ISSUE_CONTEXT = _context_shape(ISSUE_FIELDS)
 
 
 def _descend(shapes: Iterable[Shape], path: Iterable[str]) -> list[Shape]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import cedarpy
 from cedarpy import pst
 
-from authz.core.cedar_context import FIELDS, Reads, context_type
+from authz.core.cedar_context import Reads, context_type
 from authz.core.cedar_schema import PRELUDE, Action
 from authz.core.policy.reads import context_reads
 from authz.core.policy.rules import Policy, first_line
@@ -24,7 +24,6 @@ from authz.core.policy.trees import entity_uids
 from authz.errors import BundleError, BundleProblem
 from authz.model.resource import Authority, Verb, escape_cedar
 
-_ALL_FIELDS: Final[Reads] = dict.fromkeys(FIELDS)
 ALWAYS_DECLARED: Final = frozenset({*(verb.value for verb in Verb), *(level.name for level in Authority)})
 """Groups of actions that the schema has whether or not a tool is in them."""
 _POSITION: Final = "policy"
@@ -156,7 +155,8 @@ class NarrowValidator:
     def _kind(self, action: Action, wanted: Key) -> tuple[Any, ...]:
         """What a policy of this key can tell about the action."""
         groups = frozenset((action.id, *action.groups)) & wanted.named
-        return action.resource_types, groups, self._arguments(action, wanted.arguments)
+        arguments = self._arguments(action, wanted.arguments)
+        return action.resource_types, groups, arguments, tuple(action.fields)
 
     def _arguments(self, action: Action, names: frozenset[str] | None) -> str:
         key = (action.tool, names)
@@ -170,15 +170,16 @@ class NarrowValidator:
         declared = wanted.named & (self._members.keys() | ALWAYS_DECLARED)
         groups = sorted(declared - {action.id for action in self._actions})
         lines = [PRELUDE, *(f'action "{escape_cedar(group)}";' for group in groups)]
-        names: dict[str, str] = {}
+        names: dict[tuple[str, ...], str] = {}
         declared_actions = []
         for action in actions:
-            kind = self._arguments(action, wanted.arguments)
+            kind = (self._arguments(action, wanted.arguments), *action.fields)
             name = names.get(kind)
             if name is None:
                 name = names[kind] = f"Context{len(names)}"
-                reads = {"arguments": wanted.arguments, **_ALL_FIELDS}
-                lines.append(f"type {name} = {context_type(action.arguments, reads)};")
+                reads: Reads = {"arguments": wanted.arguments, **dict.fromkeys(action.fields)}
+                told = context_type(action.arguments, reads, action.fields)
+                lines.append(f"type {name} = {told};")
             inside = [group for group in action.groups if group in wanted.named]
             parents = ", ".join(f'Action::"{escape_cedar(group)}"' for group in inside)
             declared_actions.append(

@@ -6,18 +6,21 @@ a type when nothing else lies there. A rule that looks closer (at an attribute, 
 something else of what nobody has named. Whatever is not plainly about places counts as looking closer.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from cedarpy import pst
 
 from authz.core.canonical import literal_resource
+from authz.core.canonical.pattern import reaches
+from authz.core.policy.matched import Matched
 from authz.core.policy.rules import Policy
 from authz.core.policy.scopes import action_matches
 from authz.core.policy.trees import children
+from authz.core.steps import Step, go_on, stepwise
 from authz.model.decision import RuleKind
-from authz.model.resource import Resource
+from authz.model.resource import PathPattern, Resource
 
 MAX_CACHED_ROOTS: Final = 1024
 Uid = tuple[str, str]
@@ -30,47 +33,100 @@ _ALONE: Final = frozenset(("File", "Endpoint", "Host", "Mailbox", "Object", "Pro
 class NamedPlaces:
     """The places that the rules of a bundle name. Immutable but for what it remembers."""
 
-    def __init__(self, policies: Iterable[Policy]) -> None:
+    def __init__(
+        self, policies: Iterable[Policy], before: "NamedPlaces | None" = None, step: Step = go_on
+    ) -> None:
+        """What is known of policies with the very same trees is taken from those of the bundle `before`."""
         self._policies = list(policies)
-        self._heritable = {policy.id for policy in self._policies if _is_heritable(policy)}
-        self._for = lru_cache(maxsize=MAX_CACHED_ROOTS)(_ActionPlaces.of)
-        self._beneath = lru_cache(maxsize=MAX_CACHED_ROOTS)(self._find)
+        known = before.by_rule if before is not None else {}
+        self.by_rule: dict[str, tuple[pst.Template, bool]] = {}
+        """By rule: its tree, and whether it is heritable."""
+        for policy in stepwise(self._policies, step):
+            found = known.get(policy.id)
+            if found is None or found[0] is not policy.tree:
+                found = policy.tree, _is_heritable(policy)
+            self.by_rule[policy.id] = found
+        self._by_names: dict[frozenset[str], _ActionPlaces] = {}
+        """As many as the bundle has actions."""
+        self._beneath: OrderedDict[tuple[frozenset[str], Uid, Uid], Sequence[Resource]] = OrderedDict()
 
-    def beneath(self, names: frozenset[str], root: Resource) -> Sequence[Resource]:
-        """Resources beneath `root` that a rule about one of these actions names, in a fixed order."""
+    def warm(self, names: frozenset[str], step: Step = go_on) -> None:
+        """Find out what the policies about these actions name."""
+        if names not in self._by_names:
+            self._by_names[names] = _ActionPlaces.of(names, self._policies, step)
+
+    def is_warm(self, names: frozenset[str]) -> bool:
+        """Whether it was asked what the policies about these actions name."""
+        return names in self._by_names
+
+    def _for(self, names: frozenset[str]) -> "_ActionPlaces":
+        self.warm(names)
+        return self._by_names[names]
+
+    def beneath(
+        self, names: frozenset[str], root: Resource, pattern: PathPattern | None = None
+    ) -> Sequence[Resource]:
+        """Resources beneath `root` that a rule about one of these actions names, in a fixed order.
+
+        With a pattern only those that it reaches: itself, something above them that is reached whole, or
+        something in them.
+        """
         container = next((entity for entity in root.chain if entity.type in _CONTAINERS), None)
         if container is None:
             return ()
-        return self._beneath(names, (container.type, container.id), (root.entity.type, root.entity.id))
+        found = self._find(names, (container.type, container.id), (root.entity.type, root.entity.id))
+        if pattern is None:
+            return found
+        return [place for place in found if _is_reached(pattern, container.id, place)]
 
     def _find(self, names: frozenset[str], container: Uid, root: Uid) -> Sequence[Resource]:
-        return tuple(
+        key = (names, container, root)
+        found = self._beneath.get(key)
+        if found is not None:
+            self._beneath.move_to_end(key)
+            return found
+        found = self._beneath[key] = tuple(
             place
-            for place in self._for(names, tuple(self._policies)).places
+            for place in self._for(names).places
             if (place.entity.type, place.entity.id) != root
             and any((entity.type, entity.id) == container for entity in place.chain)
         )
+        if len(self._beneath) > MAX_CACHED_ROOTS:
+            self._beneath.popitem(last=False)
+        return found
 
-    def covers(self, names: frozenset[str], permits: Iterable[str]) -> bool:
-        """Whether what these permits allow at a root, they allow of everything beneath that no rule names."""
-        if self._for(names, tuple(self._policies)).looks_closer:
-            return False
-        return any(rule in self._heritable for rule in permits)
+    def covers(
+        self,
+        names: frozenset[str],
+        permits: Iterable[str],
+        root: Resource,
+        pattern: PathPattern | None = None,
+    ) -> bool:
+        """Whether what these permits allow at a root, they allow of everything beneath that no rule names.
+
+        With a pattern, of everything that it matches.
+        """
+        closer = self._for(names).looking_closer
+        if closer:
+            matched = None if pattern is None else Matched.of(root, pattern)
+            if matched is None or any(matched.may_meet(policy) for policy in closer):
+                return False
+        return any(self.by_rule[rule][1] for rule in permits if rule in self.by_rule)
 
 
 class _ActionPlaces:
     """What the rules about one action name."""
 
-    def __init__(self, places: Sequence[Resource], *, looks_closer: bool) -> None:
+    def __init__(self, places: Sequence[Resource], looking_closer: Sequence[pst.Template]) -> None:
         self.places = places
-        self.looks_closer = looks_closer
-        """Whether a rule that forbids or asks reads more of the resource than where it lies."""
+        self.looking_closer = looking_closer
+        """Rules that forbid or ask and read more of the resource than where it lies."""
 
     @classmethod
-    def of(cls, names: frozenset[str], policies: Sequence[Policy]) -> "_ActionPlaces":
+    def of(cls, names: frozenset[str], policies: Sequence[Policy], step: Step) -> "_ActionPlaces":
         found: dict[str, Resource] = {}
-        looks_closer = False
-        for policy in policies:
+        closer = []
+        for policy in stepwise(policies, step):
             if not action_matches(policy.tree, names):
                 continue
             for uid in pst.entity_uids(policy.tree):
@@ -79,9 +135,16 @@ class _ActionPlaces:
                     found[place.uri] = place
             if policy.match.kind is not RuleKind.PERMIT:
                 scope = policy.tree.resource
-                looks_closer |= isinstance(scope, pst.ScopeIs | pst.ScopeIsIn) and _tells(scope)
-                looks_closer |= any(_looks_closer(clause.expr) for clause in policy.tree.clauses)
-        return cls([found[uri] for uri in sorted(found)], looks_closer=looks_closer)
+                tells = isinstance(scope, pst.ScopeIs | pst.ScopeIsIn) and _tells(scope)
+                if tells or any(_looks_closer(clause.expr) for clause in policy.tree.clauses):
+                    closer.append(policy.tree)
+        return cls([found[uri] for uri in sorted(found)], closer)
+
+
+def _is_reached(pattern: PathPattern, folder: str, place: Resource) -> bool:
+    """Whether the pattern, of names in this folder, reaches a place that lies somewhere in it."""
+    path, above = place.entity.id, folder.rstrip("/") + "/"
+    return not path.startswith(above) or reaches(pattern, path[len(above) :].split("/"))
 
 
 def _is_heritable(policy: Policy) -> bool:

@@ -5,7 +5,7 @@ no permit could hold, or that a forbid holds whatever the resource and the conte
 certainly depends on one of them stands for all others, and a forbid that does cannot be certain.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from cedarpy import pst
 from authz.core.policy.scopes import Scoped, Uid
 from authz.core.policy.set_cache import PolicySetHandle
 from authz.core.policy.trees import children
+from authz.core.steps import Step, stepwise
 from authz.model.decision import RuleKind
 
 
@@ -25,18 +26,41 @@ class Preview:
     literals: frozenset[Uid]
 
 
-def preview(policies: Sequence[Scoped], types: frozenset[str]) -> list[Scoped]:
-    """Of the policies about an action and a principal, those that a preview depends on."""
-    kept: list[Scoped] = []
-    permits: list[Scoped] = []
-    for one in policies:
-        if one.policy.match.kind is RuleKind.FORBID:
-            if _is_certain(one):
-                kept.append(one)
-        elif one.policy.match.kind is RuleKind.PERMIT and types & one.resource_types:
-            permits.append(one)
-    open_ended = next((one for one in permits if _holds_for_some(one)), None)
-    return kept + (permits if open_ended is None else [open_ended])
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """What previews of one action can depend on, whoever the principal is; in the order of the policies."""
+
+    forbids: tuple[Scoped, ...]
+    permits: tuple[tuple[Scoped, bool], ...]
+    """Each with whether it stands for all others, for the principals that it concerns."""
+
+    @classmethod
+    def of(cls, policies: Sequence[Scoped], types: frozenset[str], step: Step) -> "Candidates":
+        """Of the policies about an action on resources of these types."""
+        forbids: list[Scoped] = []
+        permits: list[tuple[Scoped, bool]] = []
+        is_over = False
+        for one in stepwise(policies, step):
+            kind = one.policy.match.kind
+            if kind is RuleKind.FORBID and _is_certain(one):
+                forbids.append(one)
+            elif kind is RuleKind.PERMIT and not is_over and types & one.resource_types:
+                stands_for_all = _holds_for_some(one)
+                permits.append((one, stands_for_all))
+                # One that concerns everybody does so for everybody: none behind it is looked at.
+                is_over = stands_for_all and one.principal is None and one.principal_type is None
+        return cls(forbids=tuple(forbids), permits=tuple(permits))
+
+    def preview(self, concerns: Callable[[Scoped], bool]) -> list[Scoped]:
+        """Those that the preview of one principal depends on, which `concerns` tells."""
+        permits = []
+        for one, stands_for_all in self.permits:
+            if concerns(one):
+                if stands_for_all:
+                    permits = [one]
+                    break
+                permits.append(one)
+        return [one for one in self.forbids if concerns(one)] + permits
 
 
 def _is_certain(scoped: Scoped) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, Final
 
 import cedarpy
@@ -13,6 +14,7 @@ from authz.core.canonical import canonical_literal
 from authz.core.policy.trees import entity_uids
 from authz.core.policy_nesting import too_deep
 from authz.core.policy_text import PolicyText, hidden_characters, split_policies
+from authz.core.steps import Step, go_on, stepwise
 from authz.errors import BundleError, BundleProblem
 from authz.model.approval import AskTerms, Factor
 from authz.model.decision import RuleKind, RuleMatch
@@ -40,6 +42,9 @@ class Policy:
         return self.match.rule
 
 
+NOTHING_KNOWN: Final[Mapping[str, Policy]] = MappingProxyType({})
+
+
 def parse_rule_file(path: str, text: str, volumes: Sequence[Volume] = (Volume(),)) -> list[Policy]:
     """The policies of one rule file. Raises `BundleError` with every fault that was found.
 
@@ -52,25 +57,36 @@ def parse_rule_file(path: str, text: str, volumes: Sequence[Volume] = (Volume(),
 
 
 def read_rule_file(
-    path: str, text: str, volumes: Sequence[Volume] = (Volume(),), *, as_a_whole: bool = True
+    path: str,
+    text: str,
+    volumes: Sequence[Volume] = (Volume(),),
+    *,
+    tried: bool = False,
+    known: Mapping[str, Policy] = NOTHING_KNOWN,
+    step: Step = go_on,
 ) -> tuple[list[Policy], list[BundleProblem]]:
     """The policies of one rule file that can be read, and every fault of the file.
 
     Where there are faults, the policies are for finding more of them: nothing may be decided by them.
-    Only a text that passed before may be read without comparing its rules with the file `as_a_whole`.
+    Of a text that was `tried`, which passed all of this before, the file as a whole is not looked at again.
+    Rules that are `known` are not read again: policies by their text, as they were read for these `volumes`.
     """
     problems = [
         BundleProblem(
             f"{what} in a rule file", file=path, line=line, hint="delete it", code="text.hidden-character"
         )
-        for line, what in hidden_characters(text)
+        for line, what in (() if tried else hidden_characters(text))
     ]
     if problems:
         # Where a rule begins cannot be told for sure, so none of them is read.
         return [], problems
     policies: list[Policy] = []
-    pieces = split_policies(text)
-    for piece in pieces:
+    pieces = split_policies(text, step)
+    for piece in stepwise(pieces, step):
+        read = known.get(piece.text)
+        if read is not None:
+            policies.append(_moved(read, path, piece.line))
+            continue
         deep = too_deep(piece.text)
         if deep:
             # Cedar must not see it: its parser would end the process.
@@ -82,9 +98,16 @@ def read_rule_file(
             policies.append(_policy(path, piece, volumes, problems))
         except BundleError as error:
             problems += error.problems
-    if as_a_whole and not problems:
+    if not tried and not problems:
         problems += _differs_as_a_whole(path, text, pieces, policies)
     return policies, problems
+
+
+def _moved(policy: Policy, path: str, line: int) -> Policy:
+    """The same rule where it stands now: all else follows from its text."""
+    if (policy.match.file, policy.match.line) == (path, line):
+        return policy
+    return replace(policy, match=replace(policy.match, file=path, line=line))
 
 
 def _policy(path: str, piece: PolicyText, volumes: Sequence[Volume], problems: list[BundleProblem]) -> Policy:

@@ -10,7 +10,7 @@ costs as little as a scope that says so.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cedarpy import pst
@@ -76,6 +76,12 @@ class Scoped:
             ),
             reads=context_reads([tree]),
         )
+
+    def moved(self, number: int, policy: Policy) -> "Scoped":
+        """The same for a policy with the same tree, in another place of its bundle."""
+        if number == self.number and policy is self.policy:
+            return self
+        return replace(self, number=number, policy=policy)
 
     @property
     def asks(self) -> bool:

@@ -21,9 +21,10 @@ import cedarpy
 from cedarpy import pst
 
 from authz.core.policy.index import PolicyIndex, Spot
-from authz.core.policy.possible import Preview, preview
+from authz.core.policy.possible import Candidates, Preview
 from authz.core.policy.scopes import Scoped, Uid
 from authz.core.policy.set_cache import PolicySetHandle, SetCache
+from authz.core.steps import Step, go_on, stepwise
 
 COARSE: Final = 16
 """Policies about one action and resource type up to which all of them are one set."""
@@ -78,6 +79,8 @@ class Slicer:
     ) -> None:
         self._index = index
         self.cache: SetCache[_Entry] = SetCache(build_set, max_policies=max_policies, max_entries=max_slices)
+        self._candidates: dict[str, Candidates] = {}
+        """What previews of an action depend on. As many as the bundle has actions."""
         self._coarse: dict[tuple[str, str], bool] = {}
         """Whether an action and a type have few policies. As many as the bundle has actions and types."""
         self.hits = 0
@@ -114,10 +117,11 @@ class Slicer:
             found = self._for_principal(key_of_principal, names, kind, spots, named)
         return found
 
-    def warm(self, names: tuple[str, ...], kinds: Iterable[str]) -> None:
+    def warm(self, names: tuple[str, ...], kinds: Sequence[str], step: Step = go_on) -> None:
         """Build what questions about an action share, one set at a time."""
-        for kind in kinds:
+        for kind in stepwise(kinds, step):
             self._find(names, ((kind, ""),), frozenset())
+        self._candidates_of(names, kinds, step)
 
     def preview(self, names: tuple[str, ...], kinds: Iterable[str], holders: Set[Uid]) -> Preview:
         """What tells whether any resource and context could be allowed: see `possible`."""
@@ -125,11 +129,17 @@ class Slicer:
         key = (names[1], _PREVIEW, named)
         found = self.cache.get(key)
         if not isinstance(found, Preview):
-            about = self._index.about(names) or []
-            chosen = preview([one for one in about if _concerns(one, named)], frozenset(kinds))
+            chosen = self._candidates_of(names, kinds).preview(lambda one: _concerns(one, named))
             handle = self.cache.handle(chosen)
             found = Preview(handle=handle, literals=_literals(chosen))
             self.cache.put(key, found, (handle,))
+        return found
+
+    def _candidates_of(self, names: tuple[str, ...], kinds: Iterable[str], step: Step = go_on) -> Candidates:
+        found = self._candidates.get(names[1])
+        if found is None:
+            about = self._index.about(names) or []
+            found = self._candidates[names[1]] = Candidates.of(about, frozenset(kinds), step)
         return found
 
     def _is_coarse(self, names: tuple[str, ...], kind: str) -> bool:

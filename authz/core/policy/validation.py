@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from authz.core.policy.rules import Policy
+from authz.core.steps import Step, go_on, stepwise
 
 MAX_REMEMBERED: Final = 65_536
 """Policies, over all schemas; some 150 bytes each."""
@@ -38,10 +39,11 @@ class ValidationCache:
     def __len__(self) -> int:
         return len(self._passed)
 
-    def unseen(self, schema_text: str, policies: Sequence[Policy]) -> list[Policy]:
+    def unseen(self, schema_text: str, policies: Sequence[Policy], step: Step = go_on) -> list[Policy]:
         """Those of `policies` that are not known to pass under this schema."""
         found = []
-        for policy, key in zip(policies, _keys(schema_text, policies), strict=True):
+        keys = _keys(schema_text, stepwise(policies, step))
+        for policy, key in zip(policies, keys, strict=True):
             if key in self._passed:
                 self._passed.move_to_end(key)
                 self.hits += 1
@@ -59,9 +61,9 @@ class ValidationCache:
             self._passed.popitem(last=False)
 
 
-def validation_digests(schema_text: str, policies: Iterable[Policy]) -> bytes:
+def validation_digests(schema_text: str, policies: Iterable[Policy], step: Step = go_on) -> bytes:
     """For `ValidationCache.of`: policies that have passed under this schema, `DIGEST_BYTES` each."""
-    return b"".join(_keys(schema_text, policies))
+    return b"".join(_keys(schema_text, stepwise(policies, step)))
 
 
 def _keys(schema_text: str, policies: Iterable[Policy]) -> list[bytes]:

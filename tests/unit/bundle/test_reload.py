@@ -11,23 +11,27 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from authz import processes
 from authz.bundle.load import MAX_FILE_BYTES, compile_bundle, read_sources
-from authz.bundle.reload import FolderLoader, TrialLimits, _why
+from authz.bundle.reload import FolderLoader
 from authz.bundle.self_protection import SELF_RULE, Protected
 from authz.bundle.trial import OUT_OF_MEMORY, _told_all, request_for
+from authz.bundle.trial_process import TrialLimits, TrialProcess, why_it_broke_off
 from authz.core.lines import Line
 from authz.core.policy import ValidationCache
 from authz.core.ruleset import Ruleset
 from authz.errors import BundleError, BundleProblem
 from authz.model.decision import Effect
 from authz.model.resource import Base
-from authz.processes import command
+from authz.processes import Courtesy, command
 from authz.workers.shell_reader import ShellReader
 from tests.support.bundles import write_bundle
 from tests.support.waiting import wait_until
@@ -72,13 +76,13 @@ async def test_a_retired_bundle_is_freed_without_the_collector(tmp_path: Path) -
     ruleset = await loader.load("default", IN_FORCE)
     assert ruleset is not None
     assert decide_in(ruleset, call("fs/file_read", path="/workspace/a")).decision.effect is Effect.ALLOW
-    parts = [weakref.ref(part) for part in (ruleset.engine, ruleset.entities)]
+    parts = [weakref.ref(part) for part in (ruleset.engine, ruleset.entities, *ruleset.engine.parts)]
     gc.disable()
     try:
         retiring = loader.retire(ruleset)
         del ruleset
         await retiring
-        assert [part() for part in parts] == [None, None]
+        assert [part() for part in parts] == [None] * 4
     finally:
         gc.enable()
     loader.close()
@@ -191,6 +195,72 @@ async def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
     assert await load(folder) is not None
 
 
+async def test_a_trial_that_others_keep_from_the_processors_is_begun_again_with_a_share_of_them(
+    tmp_path: Path,
+) -> None:
+    folder = write_bundle(tmp_path / "bundle")
+    assert await load(folder, limits=TrialLimits(idle_seconds=0.01)) is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has such a class")
+@pytest.mark.parametrize(
+    ("courtesy", "policy", "niceness"),
+    [
+        (Courtesy.IDLE, "SCHED_IDLE", 10),
+        (Courtesy.NICE, "SCHED_OTHER", 10),
+        (Courtesy.NONE, "SCHED_OTHER", 0),
+    ],
+)
+def test_a_process_lets_others_go_first_as_it_is_told(courtesy: Courtesy, policy: str, niceness: int) -> None:
+    with subprocess.Popen(command("authz.bundle.trial", courtesy), stdin=subprocess.PIPE) as process:
+
+        def priority() -> tuple[int, int]:
+            return os.sched_getscheduler(process.pid), os.getpriority(os.PRIO_PROCESS, process.pid)
+
+        # Inherited, plus what is asked for.
+        expected = getattr(os, policy), os.getpriority(os.PRIO_PROCESS, 0) + niceness
+        wait_until(lambda: priority() == expected)
+        process.kill()
+
+
+def test_a_trial_is_in_the_session_of_the_service_but_away_from_its_terminal(tmp_path: Path) -> None:
+    """Linux can give each session the same share of the processors, whatever is nice in which."""
+    with running_trial(tmp_path) as (_, pid, said):
+        assert os.getsid(pid) == os.getsid(0)
+        wait_until(lambda: os.getpgid(pid) == pid)
+        assert b'"outcome": "good"' in said.result()
+
+
+def test_a_trial_that_is_abandoned_is_ended(tmp_path: Path) -> None:
+    with running_trial(tmp_path) as (trial, pid, said):
+        trial.end()
+        with pytest.raises(BundleError) as caught:
+            said.result()
+        assert "abandoned" in caught.value.problems[0].message
+        assert not psutil.pid_exists(pid)
+        with pytest.raises(BundleError) as caught:
+            trial.run(b"{}")
+        assert "abandoned" in caught.value.problems[0].message
+
+
+@contextmanager
+def running_trial(tmp_path: Path) -> Iterator[tuple[TrialProcess, int, Future[bytes]]]:
+    """A trial that has been started, its process, and what will come of it."""
+    folder = write_bundle(tmp_path / "bundle")
+    trial = TrialProcess(folder, TrialLimits(seconds=60))
+    asked = request_for(folder, PROTECTED, IN_FORCE, cpu_seconds=60, memory_bytes=4 * 1024**3)
+    before = children()
+    with ThreadPoolExecutor(1) as executor:
+        said = executor.submit(trial.run, asked)
+        wait_until(lambda: bool(children() - before))
+        yield trial, next(iter(children() - before)), said
+        trial.end()
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children()}
+
+
 async def test_a_trial_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "bundle")
     found = await problems(folder, limits=TrialLimits(memory_bytes=48 * 1024**2))
@@ -297,7 +367,7 @@ async def test_a_rule_that_would_not_pass_does_not_by_what_passed_before(tmp_pat
     ],
 )
 def test_how_a_trial_ended_is_told(exit_code: int, said: str) -> None:
-    assert said in _why(exit_code)[0]
+    assert said in why_it_broke_off(exit_code)[0]
 
 
 async def test_a_trial_that_takes_too_much_processor_time_is_ended(tmp_path: Path) -> None:

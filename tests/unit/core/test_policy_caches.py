@@ -1,6 +1,7 @@
 """What the engine keeps is bounded, evicted one by one, and never changes an answer (spec section 6)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from authz.bundle.load import BundleSources, compile_bundle
 from authz.bundle.self_protection import Protected
 from authz.core.cedar_schema import ENTITY_ATTRIBUTES
-from authz.core.policy import ValidationCache, parse_rule_file, slices
+from authz.core.policy import PreparedActions, ValidationCache, parse_rule_file, slices
 from authz.core.policy.index import PolicyIndex, names_of
 from authz.core.policy.parsed_entities import ParsedEntities
 from authz.core.policy.scopes import Scoped
@@ -164,8 +165,8 @@ def test_warm_prepares_what_is_asked_next_and_changes_no_answer() -> None:
     made = [call("fs/file_read", path=path) for path in ("/workspace/a", "/etc/passwd")]
     expected = [rules_of(decide_in(cold, one)) for one in made]
     actions = cold.engine.prepared_actions()
-    assert actions == ("fs/file_read:read:A0",)
-    assert warm.engine.warm([*actions, "no/such:read:A0"]) == 1
+    assert actions == PreparedActions(asked=("fs/file_read:read:A0",), trees=())
+    assert warm.engine.warm(replace(actions, asked=(*actions.asked, "no/such:read:A0"))) == 1
     assert warm.engine.prepared_actions() == actions
     before = warm.engine.cache_stats()
     assert [rules_of(decide_in(warm, one)) for one in made] == expected

@@ -138,7 +138,9 @@ def parse_host(text: str) -> KnownHost | NotCanonical:
     host = known_host(hostname)
     if isinstance(host, KnownHost) and not host.is_ip:
         labels = host.id.split(".")
-        if not all(map(_LABEL.fullmatch, labels)) or not _keeps_bidi_rule(labels):
+        if not all(map(_LABEL.fullmatch, labels)):
+            return _invalid("host")
+        if "xn--" in host.id and not _keeps_bidi_rule(labels):
             return _invalid("host")
     return host
 
@@ -239,8 +241,6 @@ def _keeps_bidi_rule(labels: list[str]) -> bool:
     It binds every label of a name that has a right-to-left one. A url is taken as browsers and Node
     take it, since their reading is what happens; a host that somebody writes into a rule is checked.
     """
-    if not any(label.startswith("xn--") for label in labels):
-        return True
     try:
         decoded = [_decoded(label) for label in labels]
         if not any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for label in decoded for char in label):

@@ -35,6 +35,8 @@ _NEEDS_CARE = re.compile(
     rf"|/(?:/|\.\.?(?:/|$)|$|\?/|(?i:{DEVICE_NAMES})(?:/|$))"
     r"|[. ](?:/|$)|^/(?i:proc|dev)/"
 )
+# What more than dots and slashes has to be looked at for: a name that is none of its components.
+_NOT_ONLY_DOTS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\\~:]|//\?/")
 # Links of a process to other files, and the names of its own open files. What they lead to depends on who
 # asks, so a rule on the file itself would be passed.
 _PROCESS_ALIAS = re.compile(
@@ -91,17 +93,18 @@ def canonicalize_path(value: JsonScalar, base: Base) -> tuple[Resource, ...] | N
 
 def lexical_path(text: str, base: Base) -> str | NotCanonical:
     """The absolute lexical normal form of `text`, in the letter case it was spelled in."""
-    # Most paths are normal as they are, or once joined, and short enough whatever their components.
-    plain = text if text[:1] == "/" or not base.cwd else f"{base.cwd}/{text}"
-    if (
-        len(plain) <= MAX_COMPONENT_BYTES
-        and plain[:1] == "/"
-        and plain.isascii()
-        and not _NEEDS_CARE.search(plain)
-    ):
-        return plain
     if not text:
         return NotCanonical(code="path.empty", message="the path is empty, name a file or directory")
+    # Most paths are normal as they are, or once joined, and short enough whatever their components.
+    plain = text if text[:1] == "/" or not base.cwd else f"{base.cwd}/{text}"
+    if len(plain) <= MAX_COMPONENT_BYTES and plain[:1] == "/" and plain.isascii():
+        if not _NEEDS_CARE.search(plain):
+            return plain
+        # Of the others, most hold `..` and no more.
+        if not _NOT_ONLY_DOTS.search(plain):
+            plain = "/" + "/".join(_resolved(plain))
+            if not _NEEDS_CARE.search(plain):
+                return plain
     if refused := check_characters("path", text):
         return refused
     if _FILE_URI.match(text):
@@ -156,13 +159,20 @@ def canonical_directory(text: str, volume: Volume = _POSIX) -> str | NotCanonica
 def _build_chain(path: str) -> tuple[Entity, ...]:
     chain = []
     while len(path) > 1:
-        chain.append(Entity(type="Directory", id=path))
+        short = len(path) <= _CACHED_PATH_CHARACTERS
+        chain.append(_known_directory(path) if short else _directory(path))
         path = path[: path.rindex("/")]
     return (*chain, *_ROOT)
 
 
-_ROOT = (Entity(type="Directory", id="/"),)
+def _directory(path: str) -> Entity:
+    return Entity(type="Directory", id=path)
+
+
+_ROOT = (_directory("/"),)
 _known_chain = lru_cache(maxsize=1024)(_build_chain)
+# A folder that is new mostly lies in folders that are not.
+_known_directory = lru_cache(maxsize=1024)(_directory)
 
 
 def _path_of_file_uri(uri: str) -> str | NotCanonical:

@@ -194,14 +194,14 @@ def _from_parts(scheme: str, account: str | None, host: str, port: str, path: st
         return _refused("too_deep", f"the path of the remote has over {MAX_SEGMENTS} segments")
     if any(part in (".", "..") or set(part) & _NOT_IN_A_SEGMENT for part in segments):
         return _refused("dot_segment", "the path of the remote holds `.`, `..`, `\\`, `?` or `%`, resolve it")
-    if any(_is_odd(part) for part in segments):
+    if _is_odd("".join(segments)):
         return _refused("odd_character", "the path of the remote holds a character that names do not have")
     transport = f"{scheme}://{f'{account}@' if account else ''}" if scheme else ""
     return Remote(host=known, port=port.lstrip("0"), segments=tuple(segments), transport=transport)
 
 
-def _is_odd(part: str) -> bool:
-    return bool(check_characters("repo", part)) or has_invisible(part) or has_odd_space(part) or " " in part
+def _is_odd(text: str) -> bool:
+    return bool(check_characters("repo", text)) or has_invisible(text) or has_odd_space(text) or " " in text
 
 
 def branch_name(text: str) -> str | NotCanonical:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
@@ -36,7 +36,10 @@ DIALECTS: Final = frozenset({"postgres", "mysql", "sqlite", "tsql", "snowflake",
 # `/*` nests in some dialects and not in others, `/*!` is executed by some; `--` is a comment for some only
 # before white space; a backslash ends a string early for some. Readers that differ here are no reader.
 _READ_DIFFERENTLY: Final = re.compile(r"/\*|--(?!\s|$)|\\|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_OPENERS: Final = ("(", "[", "{", "case", "begin")
 _BRACKETS: Final = re.compile(r"[()\[\]{}]|\b(?:case|begin|end)\b", re.IGNORECASE)
+MAX_OPERATORS: Final = 512
+"""That nest without brackets: `not not x`, `a union b union c`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,31 +87,50 @@ def _analysed(text: str, connection: Connection) -> tuple[SqlAccess, ...] | NotC
         return _opaque("not_understood", "the statement is not one that is understood here")
     found: dict[tuple[Verb, str, Scope], SqlAccess] = {}
     try:
-        for statement in statements:
-            for access in _Statement(statement, connection).accesses():
+        for nodes in statements:
+            for access in _Statement(nodes, connection).accesses():
                 found.setdefault((access.verb, access.resource.uri, access.scope), access)
     except _NotUnderstood as reason:
         return _opaque(reason.code, reason.message)
+    finally:
+        for node in chain.from_iterable(statements):
+            # Nodes know those above them: the garbage collector alone would find the trees.
+            node.parent = None
     return tuple(found.values()) or (_on_database(connection),)
 
 
-def _parsed(text: str, dialect: str) -> list[exp.Expr] | None:
+def _parsed(text: str, dialect: str) -> list[list[exp.Expr]] | None:
+    """The nodes of each statement, its root first; `None` where anything in them is not understood."""
     # What the parser gives up on it returns as a `Command`; it also says so through `logging`, whose text
     # would hold the statement. `UNDERSTOOD` has no `Command`, and the logger is silenced where it is made.
     try:
-        parsed = sqlglot.parse(text, read=dialect)
+        parsed = _dialect(dialect).parse(text)
     except (SqlglotError, RecursionError, ValueError):
         return None
-    statements = [statement for statement in parsed if statement is not None]
-    if not statements or len(statements) > MAX_STATEMENTS:
+    roots = [statement for statement in parsed if statement is not None]
+    if not roots or len(roots) > MAX_STATEMENTS:
         return None
+    statements = [_tree(root) for root in roots]
     understood = all(
         # What is no statement is a word that the parser takes for a column: `LISTEN x`, `REINDEX`.
-        isinstance(statement, _STATEMENTS)
-        and all(type(node).__name__ in UNDERSTOOD for node in statement.walk())
-        for statement in statements
+        isinstance(nodes[0], _STATEMENTS) and {type(node).__name__ for node in nodes} <= UNDERSTOOD
+        for nodes in statements
     )
     return statements if understood else None
+
+
+@lru_cache(maxsize=len(DIALECTS))
+def _dialect(name: str) -> Dialect:
+    """One of `DIALECTS`, which holds nothing of what it reads."""
+    return Dialect.get_or_raise(name)
+
+
+def _tree(root: exp.Expr) -> list[exp.Expr]:
+    """`root` and every node beneath it, breadth first: walked once, and looked at several times."""
+    nodes = [root]
+    for node in nodes:
+        nodes.extend(node.iter_expressions())
+    return nodes
 
 
 _STATEMENTS: Final = (
@@ -127,32 +149,43 @@ class _NotUnderstood(Exception):
 class _Statement:
     """The accesses of one statement: what it changes by its own rule, and reads of every other table."""
 
-    def __init__(self, statement: exp.Expr, connection: Connection) -> None:
-        self._root = statement
+    def __init__(self, nodes: list[exp.Expr], connection: Connection) -> None:
+        self._nodes = nodes
+        self._tables = [node for node in nodes if isinstance(node, exp.Table)]
+        self._defines_names = any(isinstance(node, exp.With) for node in nodes)
         self._connection = connection
 
     def accesses(self) -> Iterator[SqlAccess]:
         """Changes of the statement and of every changing statement inside it, then the reads."""
         changed: set[int] = set()
-        aliases = self._aliases()
-        for node in self._root.walk():
+        aliases: dict[str, list[exp.Expr]] | None = None
+        looked_at = {kind for kind in set(map(type, self._nodes)) if issubclass(kind, _LOOKED_AT)}
+        for node in self._nodes:
+            if type(node) not in looked_at:
+                continue
             self._check_side(node)
+            if not isinstance(node, _CHANGING):
+                continue
             changes = list(_changes(node))
             # The parser may put a target elsewhere in a later version: then nothing is known of it.
-            if isinstance(node, _CHANGING) and not changes:
+            if not changes:
                 raise _NotUnderstood("target", "the statement does not say what it changes")
             for verb, table, scope in changes:
+                aliases = self._aliases() if aliases is None else aliases
                 changed.add(id(table))
                 for target in self._behind(table, aliases):
                     yield self._access(verb, target, scope)
-        for table in self._root.find_all(exp.Table):
-            if id(table) not in changed and not _is_cte(table):
+        for table in self._tables:
+            if id(table) not in changed and not self._is_cte(table):
                 yield self._access(Verb.READ, table, Scope.OBJECT)
+
+    def _is_cte(self, table: exp.Table) -> bool:
+        return self._defines_names and _is_cte(table)
 
     def _aliases(self) -> dict[str, list[exp.Expr]]:
         """The tables of the statement by what it calls them, so far as it calls them something else."""
         found: dict[str, list[exp.Expr]] = {}
-        for table in self._root.find_all(exp.Table):
+        for table in self._tables:
             if table.alias:
                 found.setdefault(table.alias.casefold(), []).append(table)
         return found
@@ -161,23 +194,24 @@ class _Statement:
         """What is changed where `table` is named: `DELETE x FROM orders x` deletes from `orders`."""
         if not isinstance(table, exp.Table) or table.args.get("db") is not None:
             return [table]
-        if _is_cte(table):
+        if self._is_cte(table):
             raise _NotUnderstood("target", "what the statement changes is a name that it defines itself")
         named = [other for other in aliases.get(table.name.casefold(), ()) if other is not table]
         if not named:
             return [table]
-        if any(_is_cte(other) for other in named if isinstance(other, exp.Table)):
+        if any(self._is_cte(other) for other in named if isinstance(other, exp.Table)):
             raise _NotUnderstood("target", "what the statement changes is a name that it defines itself")
         return named if self._connection.dialect in ("mysql", "tsql") else [table, *named]
 
     def _check_side(self, node: exp.Expr) -> None:
         """Refuse what changes more than its target, and a word that the parser took for a name."""
-        if isinstance(node, exp.Returning) and node.args.get("into"):
+        if isinstance(node, exp.Identifier):
+            if not node.quoted and node.name.casefold() in _ALONE:
+                raise _NotUnderstood("name", "a name is one that may be a statement of its own")
+        elif isinstance(node, exp.Returning) and node.args.get("into"):
             raise _NotUnderstood("target", "the statement writes its output into another table")
-        if isinstance(node, exp.TruncateTable) and str(node.args.get("option") or "").lower() == "cascade":
+        elif isinstance(node, exp.TruncateTable) and str(node.args.get("option") or "").lower() == "cascade":
             raise _NotUnderstood("cascade", "the statement reaches tables that it does not name")
-        if isinstance(node, exp.Identifier) and not node.quoted and node.name.casefold() in _ALONE:
-            raise _NotUnderstood("name", "a name is one that may be a statement of its own")
 
     def _access(self, verb: Verb, table: exp.Expr, scope: Scope) -> SqlAccess:
         if not isinstance(table, exp.Table):
@@ -186,9 +220,10 @@ class _Statement:
         return SqlAccess(verb=verb, resource=table_resource(self._connection.database, names), scope=scope)
 
     def _names(self, table: exp.Table) -> tuple[str, ...]:
-        if table.args.get("catalog") is not None or len(table.parts) > 2:
+        spelled = table.parts
+        if table.args.get("catalog") is not None or len(spelled) > 2:
             raise _NotUnderstood("catalog", "the statement names another database")
-        parts = tuple(self._name(part) for part in table.parts)
+        parts = tuple(map(self._name, spelled))
         if self._connection.dialect == "postgres" and len(parts) == 1 and parts[0].startswith("pg_"):
             return ("pg_catalog", *parts)  # it comes first on every search path
         if len(parts) == 2 or table.this is None:
@@ -200,8 +235,11 @@ class _Statement:
     def _name(self, part: exp.Expr) -> str:
         if not isinstance(part, exp.Identifier):
             raise _NotUnderstood("name", "a table is named by something that is no name")
-        folded = Dialect.get_or_raise(self._connection.dialect).normalize_identifier(part.copy())
-        name: str = folded.name
+        # Folding changes what it is given, so it is given a name of its own: with all that it looks at, and
+        # without the rest of a deep copy.
+        own = exp.Identifier(this=part.this, quoted=part.args.get("quoted"))
+        own.meta.update(part.meta)
+        name: str = _dialect(self._connection.dialect).normalize_identifier(own).name
         if (
             not name
             or "*" in name  # many tables, to BigQuery
@@ -217,6 +255,7 @@ _CHANGING: Final = (
     *(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable, exp.Into),
     *(exp.Create, exp.Drop, exp.Alter),
 )
+_LOOKED_AT: Final = (*_CHANGING, exp.Returning, exp.Identifier)
 _ALONE: Final = frozenset(
     ("shutdown", "checkpoint", "reconfigure", "revert", "commit", "rollback", "kill", "dump", "load", "go")
 )
@@ -225,7 +264,7 @@ _Change = tuple[Verb, exp.Expr, Scope]
 
 
 def _changes(node: exp.Expr) -> Iterator[_Change]:
-    """What `node` by itself changes. Nodes that change nothing yield nothing."""
+    """What `node`, one of `_CHANGING`, by itself changes."""
     if isinstance(node, exp.Insert):
         yield Verb.WRITE, _target(node.this), Scope.OBJECT
         if node.args.get("overwrite") or str(node.args.get("alternative") or "").lower() == "replace":
@@ -320,6 +359,10 @@ def _on_database(connection: Connection) -> SqlAccess:
 
 
 def _is_deep(text: str) -> bool:
+    if len(text) <= MAX_OPERATORS and text.isascii():
+        folded = text.lower()
+        if sum(folded.count(opener) for opener in _OPENERS) <= MAX_NESTING:
+            return False  # there is not enough in it, in whatever order
     depth = 0
     for found in _BRACKETS.finditer(text):
         if found[0] in ")]}" or found[0].lower() == "end":
@@ -328,7 +371,7 @@ def _is_deep(text: str) -> bool:
             depth += 1
             if depth > MAX_NESTING:
                 return True
-    return len(re.findall(r"\b(?:not|union|except|intersect)\b|[-+~!]", text, re.IGNORECASE)) > 512
+    return len(re.findall(r"\b(?:not|union|except|intersect)\b|[-+~!]", text, re.IGNORECASE)) > MAX_OPERATORS
 
 
 def _opaque(code: str, message: str) -> NotCanonical:

@@ -12,7 +12,7 @@ from typing import Final
 
 from authz.core.canonical.shell.effects import Effects, ShellAccess, Unreduced
 from authz.core.canonical.shell.programs import PROGRAMS
-from authz.core.canonical.shell.walk import Walk
+from authz.core.canonical.shell.walk import walk_line
 from authz.model.resource import Base, NotCanonical, Verb
 
 __all__ = ["ShellAccess", "analyse_shell", "unread_line"]
@@ -38,7 +38,7 @@ def analyse_shell(
 def _read(text: str, base: Base, confined: bool) -> tuple[ShellAccess, ...]:
     effects = Effects(base, text)
     try:
-        Walk(text, base, effects, confined=confined).walk()
+        walk_line(text, base, effects, confined=confined)
     except (Unreduced, RecursionError) as unreduced:
         reason = unreduced.reason if isinstance(unreduced, Unreduced) else "too_deep"
         effects = _opaque(text, base, effects, reason)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
-from authz.core.canonical.path import canonicalize_path
-from authz.core.canonical.shell.effects import Unreduced
+from authz.core.canonical.path import lexical_path
+from authz.core.canonical.shell.effects import Unreduced, taken_literally
 from authz.core.canonical.shell.environment import changes_what_runs
 from authz.core.canonical.shell.run import Run, known_text
 from authz.core.canonical.shell.state import State
 from authz.core.canonical.shell.words import UNKNOWN
-from authz.model.resource import Base, NotCanonical, Verb
+from authz.model.resource import Base, NotCanonical, Verb, Volume
 
 
 class Shell(Protocol):
@@ -29,6 +29,7 @@ class Shell(Protocol):
         ...
 
 
+_POSIX: Final = Volume()
 Builtin = Callable[[Run, Shell], None]
 
 
@@ -55,9 +56,8 @@ def below(text: str, directory: str | None) -> str | None:
     """Where `text` leads from a directory; `None` where nobody knows."""
     if directory is None and not text.startswith("/"):
         return None
-    literal = text if text.startswith("/") else f"./{text}"
-    found = canonicalize_path(literal, Base(cwd=directory))
-    return None if isinstance(found, NotCanonical) else found[0].value
+    found = lexical_path(taken_literally(text), Base(cwd=directory, volume=_POSIX))
+    return None if isinstance(found, NotCanonical) else found
 
 
 def _ends(run: Run, shell: Shell) -> None:

@@ -7,15 +7,16 @@ from typing import Final, Protocol
 
 from tree_sitter import Node
 
+from authz.core.canonical.pattern import is_pattern
 from authz.core.canonical.shell.builtins import BUILTINS
 from authz.core.canonical.shell.effects import Effects, Unreduced
 from authz.core.canonical.shell.environment import SHELL_OWN, changes_what_runs
 from authz.core.canonical.shell.programs import run_program
 from authz.core.canonical.shell.redirect import Redirects
-from authz.core.canonical.shell.run import Run, above_pattern
+from authz.core.canonical.shell.run import Run, split_pattern
 from authz.core.canonical.shell.state import MAX_DEPTH, State, joined
-from authz.core.canonical.shell.words import UNKNOWN, Scope, Word, WordReader
-from authz.model.resource import Base
+from authz.core.canonical.shell.words import UNKNOWN, Scope, Word, WordReader, check_apart
+from authz.model.resource import Base, Verb
 
 _DECLARING: Final = ("export", "declare", "local", "typeset")
 _RESERVED: Final = frozenset(
@@ -56,35 +57,44 @@ class Commands:
         assigned: list[tuple[str, Word]] = []
         redirected = bool(redirects)
         self._check_descriptors(node, redirects)
+        check_apart(node.children)
+        scope = shell.scope()  # a command in a word leaves nothing behind
         for child in node.children:
-            if child.type == "variable_assignment":
+            kind = child.type
+            if kind == "variable_assignment":
                 assigned.append(self._assigned(child))
-            elif child.type == "command_name":
-                words += shell.words.words(child.children[0], shell.scope())
-            elif child.type in ("file_redirect", "herestring_redirect"):
+            elif kind == "command_name":
+                words += shell.words.words(child.children[0], scope)
+            elif kind in ("file_redirect", "herestring_redirect"):
                 stdin = self._redirects.open([child], stdin)
                 redirected = True
             else:
-                words += shell.words.words(child, shell.scope())
-        stdin = self._redirects.open(redirects, stdin)
+                words += shell.words.words(child, scope)
+        if redirects:
+            stdin = self._redirects.open(redirects, stdin)
         for name, _ in assigned:
             if name in SHELL_OWN:
                 raise Unreduced("assignment")
             # It holds for functions and `eval` too, and with some builtins it stays in a POSIX shell.
             shell.state = shell.state.assigned(name, UNKNOWN)
         before = shell.state
-        is_changed = before.is_changed or any(changes_what_runs(name, value.text) for name, value in assigned)
-        if shell.words.text_of(node.children[0]) == "time":
+        is_changed = before.is_changed
+        if assigned:
+            is_changed |= any(changes_what_runs(name, value.text) for name, value in assigned)
+        if words and words[0].text == "time" and shell.words.text_of(node.children[0]) == "time":
             words = self._timed(words)
         if words:
             self._run(words, stdin=stdin, is_changed=is_changed)
         if shell.state.is_over:
             # What the shell refuses to open or to assign ends nothing.
             return before if redirected or assigned else shell.state
-        return replace(before, functions=shell.state.functions)
+        functions = shell.state.functions
+        return before if functions is before.functions else replace(before, functions=functions)
 
     def _check_descriptors(self, node: Node, redirects: Sequence[Node]) -> None:
         """`exec {fd}<f` sets a variable: to the parser `{fd}` is one more word."""
+        if not self._shell.words.has_braces:
+            return
         if not redirects and all(one.type != "file_redirect" for one in node.children):
             return
         openers = {one.start_byte for one in (*node.children, *redirects) if one.type.endswith("_redirect")}
@@ -112,7 +122,7 @@ class Commands:
         if name in _RESERVED:
             raise Unreduced("reserved_word")
         run = Run(
-            words=words,
+            words=tuple(words),
             directories=shell.state.directories,
             effects=shell.effects,
             runner=self,
@@ -121,6 +131,7 @@ class Commands:
             # In an environment that may change what it does, nothing of a program is known for sure.
             guessed=is_changed,
             home=shell.base.home,
+            root=shell.base.root,
             confined=shell.confined,
         )
         _list_names(run)
@@ -129,7 +140,7 @@ class Commands:
         elif name in BUILTINS:
             BUILTINS[name](run, shell)
         else:
-            self.run_words(words, run)
+            self._start(run)
 
     def _call(self, name: str, stdin: str | None) -> None:
         """A function: its body, where it is called. What it makes of its arguments is not known."""
@@ -148,9 +159,14 @@ class Commands:
 
     def run_words(self, words: Sequence[Word], run: Run) -> None:
         """See `Runner.run_words`."""
+        self._start(replace(run, words=tuple(words)))
+
+    def _start(self, run: Run) -> None:
+        """A program, by a run that is nobody else's."""
         if run.depth > MAX_DEPTH:
             raise Unreduced("too_deep")
-        run_program(replace(run, words=tuple(words), depth=run.depth + 1))
+        run.depth += 1
+        run_program(run)
 
     def run_text(self, text: str, run: Run, *, posix: bool) -> None:
         """See `Runner.run_text`."""
@@ -229,6 +245,8 @@ def _list_names(run: Run) -> None:
     """A pattern lists the directory that it looks in, whatever the program does with the names."""
     for word in run.words:
         if word.is_glob and word.text is not None:
-            above = above_pattern(word.text)
-            rest = word.text.removeprefix(above).strip("/")
-            run.read(Word(text=above), tree="/" in rest)
+            above, names = split_pattern(word.text)
+            run.read(Word(text=above))
+            looked = max(index for index, name in enumerate(names) if is_pattern(name))
+            if looked:
+                run.matching(Verb.READ, above, names[:looked])

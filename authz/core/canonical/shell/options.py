@@ -40,7 +40,7 @@ class Parsed:
 
     def has(self, *names: str) -> bool:
         """Whether one of these options was given."""
-        return any(name in self.options for name in names)
+        return not self.options.keys().isdisjoint(names)
 
     def values(self, *names: str) -> tuple[Word, ...]:
         """The values of these options."""
@@ -75,7 +75,7 @@ def parse_options(arguments: Sequence[Word], known: OptionSpec) -> Parsed:
         if text == "--":
             operands += pending
             break
-        if not word.is_option:
+        if text == "-" or not text.startswith("-"):
             if word.is_glob and text[:1] in "*?[" and known.refuses_patterns:
                 raise Unreduced("pattern_as_option")
             operands.append(word)
@@ -87,7 +87,7 @@ def parse_options(arguments: Sequence[Word], known: OptionSpec) -> Parsed:
         for name, value in names:
             order.append(name)
             options.setdefault(name, []).extend(() if value is None else (value,))
-    if any(word.text is None for word in operands):
+    if any(word.text is None for word in pending):
         raise Unreduced("dynamic_argument")
     return Parsed(
         options={name: tuple(values) for name, values in options.items()},
@@ -110,9 +110,9 @@ def _long(text: str, known: OptionSpec, pending: list[Word]) -> list[tuple[str, 
 
 def _full_name(name: str, known: OptionSpec) -> str:
     """GNU programs take any unambiguous beginning of a long option."""
-    every = known.long_flags | known.long_values | known.long_optional
-    if name in every:
+    if name in known.long_flags or name in known.long_values or name in known.long_optional:
         return name
+    every = known.long_flags | known.long_values | known.long_optional
     found = [one for one in every if one.startswith(name)] if name else []
     return found[0] if len(found) == 1 else name
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from tree_sitter import Node
 
 from authz.core.canonical.shell.effects import Effects, Unreduced
-from authz.core.canonical.shell.state import State
+from authz.core.canonical.shell.state import State, in_order
 from authz.core.canonical.shell.words import Scope, WordReader
 from authz.model.resource import Verb
 
@@ -121,11 +121,12 @@ class Redirects:
         return None if reads else stdin
 
     def _open(self, text: str, verb: Verb) -> None:
-        if _NETWORK_DEVICE.match(text):
-            raise Unreduced("network_device")
-        if text in _NO_FILE or _DESCRIPTOR.fullmatch(text):
-            return
-        for directory in self._place.state.directories:
+        if text.startswith("/dev/"):
+            if _NETWORK_DEVICE.match(text):
+                raise Unreduced("network_device")
+            if text in _NO_FILE or _DESCRIPTOR.fullmatch(text):
+                return
+        for directory in in_order(self._place.state.directories):
             self._place.effects.path(verb, text, directory)
 
     def _herestring(self, node: Node, stdin: str | None) -> str | None:

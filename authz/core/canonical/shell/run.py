@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Protocol
 
+from authz.core.canonical.pattern import is_pattern
 from authz.core.canonical.shell.effects import Effects, Unreduced
+from authz.core.canonical.shell.state import in_order
 from authz.core.canonical.shell.words import Word
 from authz.model.resource import Verb
 
@@ -34,6 +37,8 @@ class Run:
     depth: int = 0
     guessed: bool = False
     home: str | None = None
+    root: str | None = None
+    """The declared root, which is taken for the top of a work tree."""
     confined: bool = False
     """Whatever runs is held in a sandbox by the runtime (declared by the bundle, not by the caller)."""
 
@@ -66,13 +71,21 @@ class Run:
         """It touches the directory in force."""
         self._paths(verb, (Word(text="."),), tree=tree)
 
+    def matching(self, verb: Verb, above: str, names: Sequence[str]) -> None:
+        """It touches what these parts of a pattern of the shell match beneath `above`."""
+        for directory in in_order(self.directories):
+            self.effects.path(verb, above, directory, matching=names, guessed=self.guessed)
+
     def _paths(self, verb: Verb, words: Sequence[Word], *, tree: bool) -> None:
         for word in words:
-            text = known_text(word)
+            text, names, whole = known_text(word), None, tree
             if word.is_glob:
-                text, tree = above_pattern(text), True
-            for directory in self.directories:
-                self.effects.path(verb, text, directory, tree=tree, guessed=self.guessed)
+                text, names = split_pattern(text)
+                if not word.by_shell:
+                    # What a program makes of a pattern is not known: git's `*` crosses folders.
+                    names, whole = None, True
+            for directory in in_order(self.directories):
+                self.effects.path(verb, text, directory, tree=whole, matching=names, guessed=self.guessed)
 
     def url(self, verb: Verb, word: Word) -> None:
         """It reaches this url. A pattern in it is curl's own and names several."""
@@ -100,11 +113,21 @@ def known_text(word: Word) -> str:
 
 def above_pattern(text: str) -> str:
     """The directory beneath which everything that the pattern matches lies."""
+    return split_pattern(text)[0]
+
+
+def split_pattern(text: str) -> tuple[str, list[str]]:
+    """That directory, and the parts of the pattern beneath it. Raises `Unreduced` where it may lie above."""
     parts = text.split("/")
-    for index, part in enumerate(parts):
-        if any(char in part for char in "*?["):
-            if ".." in parts[index:]:
-                raise Unreduced("pattern_above")  # `*/../../x` lies above whatever the pattern matches
-            above = "/".join(parts[:index])
-            return above or ("/" if text.startswith("/") else ".")
-    return text
+    at = next((index for index, part in enumerate(parts) if is_pattern(part)), len(parts))
+    if at == len(parts):
+        return text, []
+    # `*/../../x` lies above whatever the pattern matches, and to some shells `.*` matches `..`.
+    if any(part == ".." or _may_be_above(part) for part in parts[at:]):
+        raise Unreduced("pattern_above")
+    above = "/".join(parts[:at])
+    return above or ("/" if text.startswith("/") else "."), parts[at:]
+
+
+def _may_be_above(part: str) -> bool:
+    return part.startswith(".") and fnmatchcase("..", part.replace("[^", "[!"))

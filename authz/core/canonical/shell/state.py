@@ -1,6 +1,6 @@
 """What a command of a line meets, and how two ways to the same place are joined. Immutable."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,7 +36,14 @@ class State:
     def moved(self, directories: frozenset[str | None]) -> "State":
         """In one of these directories."""
         known = directories if len(directories) <= MAX_DIRECTORIES else frozenset((None,))
-        return replace(self, directories=known)
+        return self if known == self.directories else replace(self, directories=known)
+
+
+def in_order(directories: frozenset[str | None]) -> Iterable[str | None]:
+    """These, in the same order in every process: sets of strings are not gone over like that."""
+    if len(directories) == 1:
+        return directories
+    return sorted(directories, key=lambda directory: directory or "")
 
 
 def joined(one: State, other: State) -> State:
@@ -48,6 +55,8 @@ def joined(one: State, other: State) -> State:
     if one.functions != other.functions:
         # Which of them a name means is not known, so it means nothing that is.
         raise Unreduced("function")
+    if one == other:
+        return one
     names = one.variables.keys() | other.variables.keys()
     variables = {
         name: value if (value := one.variables.get(name, UNKNOWN)) == other.variables.get(name) else UNKNOWN

@@ -47,9 +47,9 @@ def parse_line(text: str, *, posix: bool = False) -> ParsedLine:
         raise Unreduced("surrogate") from None
     if len(source) > MAX_LINE_BYTES:
         raise Unreduced("too_long")
-    if _UNREADABLE.search(text):
+    if not (text.isascii() and text.isprintable()) and _UNREADABLE.search(text):
         raise Unreduced("control_character")
-    if len(_CONTINUED.findall(text)) != len(_BLANK_AROUND.findall(text)):
+    if "\\\n" in text and len(_CONTINUED.findall(text)) != len(_BLANK_AROUND.findall(text)):
         raise Unreduced("continued_word")
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
     if root.type != "program" or root.has_error or root.end_byte > len(source):
@@ -67,23 +67,28 @@ def _check(root: Node, source: bytes) -> None:
     has_lines = b"\n" in source
     while pending:
         node = pending.pop()
+        # Each of these is asked of the parser, so none of them twice.
+        kind, children = node.type, node.children
         if node.is_missing or node.is_error:
             raise Unreduced("syntax")
-        if node.type in (";;", ";&", ";;&") and (node.parent is None or node.parent.type != "case_item"):
+        if kind in _ENDS_OF_CASES and (node.parent is None or node.parent.type != "case_item"):
             raise Unreduced("syntax")
-        if has_lines and node.type in _ON_ONE_LINE:
+        if has_lines and kind in _ON_ONE_LINE:
             _check_one_line(node, source)
-        if node.child_count == 0:
-            if node.type in ("word", "number") and b"\n" in source[node.start_byte : node.end_byte]:
-                raise Unreduced("syntax")  # `ls` newline `\\rm x`: two commands, and one to the parser
-            gap = source[end : node.start_byte].strip(b" \t\n\\")
-            # Strings and heredocs have text without a node of its own; their readers look at it.
-            if gap and (node.parent is None or node.parent.type not in _WITH_TEXT):
-                raise Unreduced("syntax")
-            end = max(end, node.end_byte)
-        pending += reversed(node.children)
+        if children:
+            pending += reversed(children)
+            continue
+        start, stop = node.start_byte, node.end_byte
+        if has_lines and kind in ("word", "number") and b"\n" in source[start:stop]:
+            raise Unreduced("syntax")  # `ls` newline `\\rm x`: two commands, and one to the parser
+        gap = start > end and source[end:start].strip(b" \t\n\\")
+        # Strings and heredocs have text without a node of its own; their readers look at it.
+        if gap and (node.parent is None or node.parent.type not in _WITH_TEXT):
+            raise Unreduced("syntax")
+        end = max(end, stop)
 
 
+_ENDS_OF_CASES: Final = frozenset((";;", ";&", ";;&"))
 _ON_ONE_LINE: Final = frozenset(
     ("command", "declaration_command", "unset_command", "variable_assignments", "variable_assignment")
     + ("redirected_statement", "file_redirect", "herestring_redirect", "negated_command")

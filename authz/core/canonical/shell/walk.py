@@ -20,7 +20,7 @@ from authz.core.canonical.shell.redirect import Redirects, parts_of
 from authz.core.canonical.shell.run import Run
 from authz.core.canonical.shell.state import MAX_DEPTH, State, joined
 from authz.core.canonical.shell.syntax import parse_line
-from authz.core.canonical.shell.words import UNKNOWN, Scope, Word, WordReader
+from authz.core.canonical.shell.words import UNKNOWN, Scope, Word, WordReader, check_apart
 from authz.model.resource import Base
 
 MAX_VALUES: Final = 8
@@ -28,6 +28,15 @@ MAX_VALUES: Final = 8
 
 _SEPARATORS: Final = frozenset((";", "\n", "&", ";;", ";&", ";;&"))
 _SKIPPED: Final = _SEPARATORS | {"comment"}
+
+
+def walk_line(text: str, base: Base, effects: Effects, *, confined: bool) -> None:
+    """Collect every access of a line in `effects`. Raises `Unreduced` for what is not in the grammar here."""
+    walk = Walk(text, base, effects, confined=confined)
+    try:
+        walk.walk()
+    finally:
+        walk.release()
 
 
 class Walk:
@@ -59,6 +68,9 @@ class Walk:
         self.confined = confined
         self.depth = depth
         self.state = State(directories=frozenset((base.cwd,)))
+        self._scoped: State | None = None
+        self._scope = Scope()
+        """Of the state `_scoped`."""
         self.words = WordReader(line.source, self._substitution)
         self._root = line.root
         self._handed: Sequence[Node] = ()
@@ -72,11 +84,21 @@ class Walk:
             self.state = state
         self._statements(self._root.children, piped=piped)
 
+    def release(self) -> None:
+        """Let go of everything. The parts of a walk know each other: the garbage collector alone would find
+        them, and a fifth of the time of a line would be its.
+        """
+        self.__dict__.clear()
+
     def scope(self) -> Scope:
         """What expansions are looked up in, here."""
-        directories = self.state.directories
-        cwd = next(iter(directories)) if len(directories) == 1 else None
-        return Scope(variables=self.state.variables, home=self.base.home, cwd=cwd)
+        state = self.state
+        if self._scoped is not state:
+            directories = state.directories
+            cwd = next(iter(directories)) if len(directories) == 1 else None
+            self._scope = Scope(variables=state.variables, home=self.base.home, cwd=cwd)
+            self._scoped = state
+        return self._scope
 
     def landed(self) -> None:
         """Behind a loop or a function: whatever left it early may be in force."""
@@ -87,6 +109,7 @@ class Walk:
         """See `Runner.run_text`: in the directories of `run`, without this shell's variables."""
         inner = Walk(text, self.base, self.effects, confined=self.confined, depth=run.depth + 1, posix=posix)
         inner.walk(State(directories=run.directories, is_changed=run.guessed), piped=run.stdin != "")
+        inner.release()
 
     def read_here(self, text: str, run: Run) -> None:
         """A line that this very shell reads (`eval`): what it leaves behind stays."""
@@ -105,9 +128,10 @@ class Walk:
         if self.state.is_over:
             return self.state
         self.effects.step()
-        if node.type == "command":
+        kind = node.type
+        if kind == "command":
             return self._commands.simple(node, stdin=None if piped else "", redirects=handed)
-        if node.type in _HANDING_ON:
+        if kind in _HANDING_ON:
             self._handed = handed
         elif handed:
             # Where one of them cannot be opened, nothing of it happens.
@@ -117,11 +141,12 @@ class Walk:
         return self._compound(node, piped)
 
     def _compound(self, node: Node, piped: bool) -> State:
-        if node.type in _ASSIGNING:
+        kind = node.type
+        if kind in _ASSIGNING:
             return self._commands.assign(node)
-        handler = self._handlers.get(node.type)
+        handler = self._handlers.get(kind)
         if handler is None:
-            raise Unreduced(f"syntax_{node.type}"[:60])
+            raise Unreduced(f"syntax_{kind}"[:60])
         return handler(self, node, piped)
 
     def subshell(self, node: Node, *, piped: bool) -> State:
@@ -208,6 +233,7 @@ class Walk:
         body: list[Node] = []
         values: list[Word] = []
         name = ""
+        check_apart(node.children)
         for child in node.children:
             if child.type == "select":
                 raise Unreduced("syntax_select")

@@ -4,8 +4,10 @@ Source: bash's manual, "Quoting" and "Shell Expansions". A word that is not know
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from tree_sitter import Node
@@ -16,6 +18,7 @@ MAX_BRACES: Final = 64
 
 _AS_IT_IS: Final = re.compile(r"[A-Za-z0-9_./:=,@%+-]+")
 """Most words: nothing in them is expanded, split or unescaped."""
+_ESCAPED: Final = re.compile(r"(\\.)|([^\\]+)", re.DOTALL)
 _GLOB: Final = re.compile(r"[*?\[]")
 _EXTGLOB: Final = re.compile(r"[?*+@!]\(")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,6 +38,8 @@ class Word:
     is_glob: bool = False
     """`text` is a pattern, which stands for the names that match it."""
     is_quoted: bool = False
+    by_shell: bool = False
+    """Of a pattern: the shell itself expands it, by its own rules."""
 
     @property
     def is_option(self) -> bool:
@@ -43,6 +48,20 @@ class Word:
 
 
 UNKNOWN: Final = Word(text=None)
+_KNOWN_CHARACTERS: Final = 24
+"""Names of programs and options come again and again. Longer words are not remembered, so that nobody can
+fill memory with them."""
+
+
+@lru_cache(maxsize=1024)
+def _known_word(text: str) -> Word:
+    return Word(text=text)
+
+
+def _expanded(text: str) -> Word:
+    """Unquoted text, which the shell expands where it is a pattern."""
+    is_glob = _GLOB.search(text) is not None
+    return Word(text=text, is_glob=is_glob, by_shell=is_glob)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +78,26 @@ class Scope:
 Visit = Callable[[Node], None]
 
 
+def check_apart(nodes: Sequence[Node]) -> None:
+    """Refuse words that touch: bash takes `{a,b}\\c` for one word, and the parser for two of them.
+
+    A redirect may touch the word before it.
+    """
+    for left, right in pairwise(nodes):
+        if left.end_byte == right.start_byte and right.is_named and right.type not in _MAY_TOUCH:
+            raise Unreduced("word")
+
+
+_MAY_TOUCH: Final = frozenset(("file_redirect", "herestring_redirect", "heredoc_redirect", "do_group"))
+
+
 class WordReader:
     """Expands the words of one line. `visit` is told of every command that a word runs."""
 
     def __init__(self, source: bytes, visit: Visit) -> None:
         self._source = source
         self._visit = visit
+        self.has_braces = b"}" in source
 
     def text_of(self, node: Node) -> str:
         """The source of a node."""
@@ -74,24 +107,23 @@ class WordReader:
         """The source from one byte to another."""
         return self._source[start:end].decode()
 
-    def words(self, node: Node, scope: Scope) -> Iterator[Word]:
+    def words(self, node: Node, scope: Scope) -> Sequence[Word]:
         """What a word of the line stands for: one word, or several by brace expansion."""
-        if node.type in ("word", "number") and _AS_IT_IS.fullmatch(raw := self.text_of(node)):
-            yield Word(text=raw)
-            return
+        if node.type in ("word", "number"):
+            raw = self._source[node.start_byte : node.end_byte].decode()
+            if _AS_IT_IS.fullmatch(raw):
+                return (_known_word(raw) if len(raw) <= _KNOWN_CHARACTERS else Word(text=raw),)
         pieces = list(self._pieces(node, scope))
         if any(piece.text is None for piece in pieces):
-            yield UNKNOWN
-            return
+            return (UNKNOWN,)
         # Also where quotes stand between the parts of the braces: `{/etc/pass"wd",b}` is two words.
         if _brace("".join(piece.text or "" for piece in pieces if not piece.is_quoted)):
-            yield from self._braces(pieces)
-            return
-        yield _joined(pieces)
+            return tuple(self._braces(pieces))
+        return (_joined(pieces),)
 
     def literal(self, node: Node, scope: Scope) -> str | None:
         """The text of a word that is neither split nor matched: of an assignment, of a redirect."""
-        found = list(self.words(node, scope))
+        found = self.words(node, scope)
         return found[0].text if len(found) == 1 and not found[0].is_glob else None
 
     def _braces(self, pieces: list[Word]) -> Iterator[Word]:
@@ -102,7 +134,7 @@ class WordReader:
         if expanded is None:
             yield UNKNOWN
             return
-        yield from (Word(text=text, is_glob=_GLOB.search(text) is not None) for text in expanded)
+        yield from map(_expanded, expanded)
 
     def _pieces(self, node: Node, scope: Scope) -> Iterator[Word]:
         kind = node.type
@@ -146,9 +178,7 @@ class WordReader:
             parts += self._pieces(child, scope)
         # `{` and `a,b` and `}` come as words of their own.
         if all(not part.is_quoted and part.text is not None for part in parts):
-            yield Word(
-                text="".join(part.text or "" for part in parts), is_glob=any(part.is_glob for part in parts)
-            )
+            yield _joined(parts)
         else:
             yield from parts
 
@@ -163,19 +193,17 @@ class WordReader:
             yield self._tilde_in_value(raw, scope)
             return
         if "\\" not in raw:
-            yield Word(text=raw, is_glob=_GLOB.search(raw) is not None)
+            yield _expanded(raw)
             return
-        bare = re.sub(r"\\.", "", raw, flags=re.DOTALL)
-        if _GLOB.search(bare) or "{" in bare:
-            yield UNKNOWN  # partly a pattern, partly not
-            return
-        yield Word(text=re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL), is_quoted=True)
+        # What stands beside an escaped character is not quoted: `{a,b}\c` is two words.
+        for escaped, bare in _ESCAPED.findall(raw):
+            yield Word(text=escaped[1:], is_quoted=True) if escaped else _expanded(bare)
 
     def _tilde(self, raw: str, scope: Scope) -> Word:
         name, slash, rest = raw.partition("/")
         if name != "~" or scope.home is None or "\\" in raw:
             return UNKNOWN
-        return Word(text=f"{scope.home}{slash}{rest}", is_glob=_GLOB.search(rest) is not None)
+        return replace(_expanded(rest), text=f"{scope.home}{slash}{rest}")
 
     def _tilde_in_value(self, raw: str, scope: Scope) -> Word:
         """`if=~/x`: a word of the shape of an assignment has its tilde expanded, and those behind colons."""
@@ -215,7 +243,8 @@ class WordReader:
             value = _variable(name, scope)
             text = value.text
             if value.is_glob:
-                return value  # one of the names that match
+                # One of the names that match; without quotes, a blank in it makes several words of it.
+                return value if quoted else UNKNOWN
             # Without quotes an empty one is no word at all, and blanks make several of it.
             if text is None or (not quoted and (not text or _DECIDED.search(text))):
                 return UNKNOWN
@@ -272,7 +301,9 @@ def _joined(pieces: list[Word]) -> Word:
     is_glob = any(piece.is_glob for piece in pieces)
     if is_glob and any(piece.is_quoted and _GLOB.search(piece.text or "") for piece in pieces):
         return UNKNOWN
-    return Word(text=text, is_glob=is_glob, is_quoted=any(piece.is_quoted for piece in pieces))
+    return Word(
+        text=text, is_glob=is_glob, is_quoted=any(piece.is_quoted for piece in pieces), by_shell=is_glob
+    )
 
 
 def _unescaped(text: str) -> str:

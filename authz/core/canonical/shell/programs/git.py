@@ -1,14 +1,18 @@
 """`git`: each subcommand by itself, as `Program::"git/clean"` in `Program::"git"`.
 
 Options before the subcommand that run programs or move the repository (`-c`, `--exec-path`, `-p`) make the
-command one that is not known; `-C` and `--git-dir` change the directory in force. A repository's own
-configuration and hooks can run programs as well: rules guard the files that hold them.
+command one that is not known; `-C` changes the directory in force. A repository's own configuration and hooks
+can run programs as well: rules guard the files that hold them. A folder without `.git` is a (bare) repository
+only with a file `HEAD` in it, so guarding that name is enough for those built by hand. One that comes
+with a clone or an archive cannot be told from its name: runtimes set `safe.bareRepository`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from authz.core.canonical.pattern import is_pattern
 from authz.core.canonical.repo import canonicalize_repo, pushed_ref
 from authz.core.canonical.shell.builtins import below
 from authz.core.canonical.shell.effects import Unreduced
@@ -60,8 +64,8 @@ def _git(run: Run) -> None:
         run.program(f"git/{name}", known=False, changes=True)
         raise
     run.program(f"git/{name}")
-    patterns = any(word.is_glob and (word.text or "")[:1] in "*?[" for word in parsed.operands)
-    if patterns and name not in ("add", "stage", "rm"):
+    globs = [word for word in parsed.operands if word.is_glob and (word.text or "")[:1] in "*?["]
+    if globs and name not in ("add", "stage", "rm"):
         run.opaque("pattern_as_option")
     found.describe(run, parsed)
 
@@ -92,7 +96,28 @@ def _reads_named(run: Run, operands: Sequence[Word]) -> None:
             raise Unreduced("pathspec")
         text = text.rpartition(":")[2] if ":" in text else text
         if text:
-            run.read(Word(text=text, is_glob=any(mark in text for mark in "*?[")), tree=True)
+            run.read(_pathspec(text), tree=True)
+
+
+def _pathspecs(operands: Sequence[Word]) -> list[Word]:
+    """Operands that are paths. Magic ones (`:/`, `:!x`) begin at the top, or mean everything else."""
+    texts = [known_text(word) for word in operands]
+    if any(text.startswith(":") for text in texts):
+        raise Unreduced("pathspec")
+    return [_pathspec(text) for text in texts]
+
+
+def _pathspec(text: str) -> Word:
+    """A pattern crosses folders, also one that the shell found no match for and handed on as it is."""
+    return Word(text=text, is_glob=is_pattern(text))
+
+
+def _whole_tree(run: Run, *verbs: Verb) -> None:
+    """All of the work tree, whose top may lie above: only the declared root is known to be one."""
+    for verb in verbs:
+        run.here(verb)
+    if not run.directories <= {run.root}:
+        run.opaque("work_tree")
 
 
 def _refuses_operands(run: Run, found: Parsed) -> None:
@@ -136,40 +161,79 @@ def _greps(run: Run, found: Parsed) -> None:
 
 def _adds(run: Run, found: Parsed) -> None:
     """Takes up what files hold: they are read, and the repository is written."""
-    paths = found.operands or (Word(text="."),)
-    run.read(*paths, tree=True)
+    run.read(*_pathspecs(found.operands), tree=True)
+    if not found.operands:
+        # `-A` and `-u` alone are about the whole tree, wherever they stand.
+        _whole_tree(run, Verb.READ)
     run.here(Verb.WRITE, tree=False)
 
 
 def _commits(run: Run, found: Parsed) -> None:
     run.read(*found.values("F", "file"))
-    run.read(*found.operands, tree=True)
+    run.read(*_pathspecs(found.operands), tree=True)
+    if found.has("a", "all"):
+        _whole_tree(run, Verb.READ)
     run.here(Verb.WRITE, tree=False)
 
 
 def _changes_files(run: Run, found: Parsed) -> None:
-    """Writes and deletes files of the working tree."""
-    run.here(Verb.WRITE)
-    run.here(Verb.DELETE)
-    above = [word for word in found.operands if known_text(word).startswith(("/", "..", ":"))]
-    if any(known_text(word).startswith(":") for word in above):
-        raise Unreduced("pathspec")
-    run.write(*above, tree=True)
-    run.delete(*above, tree=True)
+    """Writes and deletes files all over the working tree: `merge`, `pull`, `revert`."""
+    _whole_tree(run, Verb.WRITE, Verb.DELETE)
+
+
+def _changes_named(run: Run, paths: Sequence[Word]) -> None:
+    """Writes and deletes the files that are named, relative to where it runs."""
+    words = _pathspecs(paths)
+    run.here(Verb.WRITE, tree=False)
+    run.write(*words, tree=True)
+    run.delete(*words, tree=True)
+
+
+def _checks_out(run: Run, found: Parsed) -> None:
+    """`git checkout`: paths for sure are only those behind `--`; a new branch alone changes no file."""
+    texts = [word.text for word in run.arguments]
+    paths = run.arguments[texts.index("--") + 1 :] if "--" in texts else ()
+    if paths:
+        _changes_named(run, paths)
+    elif found.has("b", "c", "create") and not found.operands:
+        run.here(Verb.WRITE, tree=False)
+    else:
+        _changes_files(run, found)
+
+
+def _restores(run: Run, found: Parsed) -> None:
+    if not found.operands:
+        raise Unreduced("operands")
+    _changes_named(run, found.operands)
+
+
+def _resets(run: Run, found: Parsed) -> None:
+    """`git reset`: only these modes touch files, the others the index."""
+    if found.has("hard", "merge", "keep"):
+        _changes_files(run, found)
+    else:
+        run.here(Verb.WRITE, tree=False)
+
+
+def _stashes(run: Run, found: Parsed) -> None:
+    if found.operands and found.operands[0].text in ("list", "show"):
+        run.here(Verb.READ, tree=False)
+    else:
+        _changes_files(run, found)
 
 
 def _cleans(run: Run, found: Parsed) -> None:
     if found.has("n", "dry-run"):
         run.here(Verb.READ)
         return
-    targets = found.operands or (Word(text="."),)
+    targets = _pathspecs(found.operands) or (Word(text="."),)
     run.delete(*targets, tree=True)
 
 
 def _removes(run: Run, found: Parsed) -> None:
     run.here(Verb.WRITE, tree=False)
     if not found.has("cached", "n", "dry-run"):
-        run.delete(*found.operands, tree=True)
+        run.delete(*_pathspecs(found.operands), tree=True)
 
 
 def _moves(run: Run, found: Parsed) -> None:
@@ -209,13 +273,20 @@ def _clones(run: Run, found: Parsed) -> None:
         raise Unreduced("operands")
     _remote(run, found.operands[0], Verb.READ)
     _remote(run, found.operands[0], Verb.CONNECT)
-    name = (
-        known_text(found.operands[0]).rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
-    )
-    target = found.operands[1] if len(found.operands) == 2 else Word(text=name or ".")
-    run.write(target, tree=True)
-    if len(found.operands) == 1 and found.has("bare", "mirror"):
+    if len(found.operands) == 2:
+        run.write(found.operands[1], tree=True)
+        return
+    name = _folder_of(known_text(found.operands[0]))
+    run.write(Word(text=name or "."), tree=True)
+    if name and found.has("bare", "mirror"):
         run.write(Word(text=f"{name}.git"), tree=True)
+
+
+def _folder_of(remote: str) -> str:
+    """The folder that a clone makes; empty where git makes a name of something else than the last part."""
+    path = remote.partition("://")[2].partition("/")[2] if "://" in remote else remote.partition(":")[2]
+    name = path.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    return name if re.fullmatch(r"(?!\.)[A-Za-z0-9_.+-]+", name) else ""
 
 
 def _fetches(run: Run, found: Parsed) -> None:
@@ -308,13 +379,13 @@ _SUBCOMMANDS: Final[Mapping[str, _Subcommand]] = {
         "all message= file= amend no-edit allow-empty quiet verbose signoff no-verify "
         "author= date= fixup= squash= dry-run",
     ),
-    "stash": _sub(_changes_files, "uakq", "m", "include-untracked keep-index all message= quiet"),
-    "checkout": _sub(_changes_files, "fqt", "bB", "force quiet track? detach ours theirs orphan="),
+    "stash": _sub(_stashes, "uakq", "m", "include-untracked keep-index all message= quiet"),
+    "checkout": _sub(_checks_out, "fqt", "bB", "force quiet track? detach ours theirs orphan="),
     "switch": _sub(
-        _changes_files, "fqtd", "cC", "create= force-create= force quiet track? detach discard-changes"
+        _checks_out, "fqtd", "cC", "create= force-create= force quiet track? detach discard-changes"
     ),
-    "restore": _sub(_changes_files, "qWS", "s", "source= staged worktree quiet ours theirs"),
-    "reset": _sub(_changes_files, "q", "", "soft mixed hard merge keep quiet"),
+    "restore": _sub(_restores, "qWS", "s", "source= staged worktree quiet ours theirs"),
+    "reset": _sub(_resets, "q", "", "soft mixed hard merge keep quiet"),
     "merge": _sub(
         _changes_files, "qn", "m", "ff-only no-ff squash abort continue no-commit no-edit message= quiet stat"
     ),

@@ -1,7 +1,7 @@
 """Programs that speak to other machines."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from authz.core.canonical.host import canonicalize_host
@@ -50,7 +50,7 @@ def _curl(run: Run) -> None:
         run.opaque("redirects")
     for word in urls:
         _request(run, word, sends=sends)
-    _curl_files(run, found)
+    _curl_files(run, found, urls)
 
 
 def _names_file_of_options(found: Parsed) -> bool:
@@ -60,15 +60,34 @@ def _names_file_of_options(found: Parsed) -> bool:
     return any(text.startswith("@") for text in named) or any("%output" in text for text in formats)
 
 
-def _curl_files(run: Run, found: Parsed) -> None:
+def _last_part(url: str) -> str:
+    """What a url's path ends with, as `-O` names the file; empty where that is not plain to see."""
+    path = url.partition("://")[2] if _HAS_SCHEME.match(url) else url
+    name = path.partition("/")[2].rpartition("/")[2]
+    return name if re.fullmatch(r"(?!\.\.?$)[A-Za-z0-9_.+-]+", name) else ""
+
+
+def _downloaded(run: Run, folder: str, name: str) -> None:
+    """A file of that name in the folder, or where the name is not known, of any."""
+    if name:
+        run.write(Word(text=f"{folder}/{name}"))
+        return
+    for names in ("*", ".*"):
+        run.matching(Verb.WRITE, folder, (names,))
+
+
+def _curl_files(run: Run, found: Parsed, urls: Sequence[Word]) -> None:
     run.write(*(word for word in found.values("o", "output") if word.text != "-"))
     run.write(*found.values("c", "cookie-jar"))
     for word in found.values("T", "upload-file"):
         if re.search(r"[\[\]{}]", known_text(word)):
             raise Unreduced("url_pattern")  # several files
         run.read(word)
-    if found.has("O", "J", "remote-name", "remote-header-name"):
-        run.write(Word(text="./*", is_glob=True))
+    if found.has("O", "remote-name"):
+        for word in urls:
+            # With `-J` the server may say what it is called.
+            name = "" if found.has("J", "remote-header-name") else _last_part(known_text(word))
+            _downloaded(run, ".", name)
     for word in found.values("b", "cookie"):
         if "=" not in known_text(word):
             run.read(word)
@@ -140,7 +159,13 @@ def _wget(run: Run) -> None:
         run.write(*(word for word in outputs if word.text != "-"))
     elif not found.has("spider"):
         folder = known_text((found.values("P", "directory-prefix") or (Word(text="."),))[0])
-        run.write(Word(text=f"{folder}/*", is_glob=True))
+        for word in found.operands:
+            name = _last_part(known_text(word))
+            _downloaded(run, folder, name)
+            if name:
+                run.matching(Verb.WRITE, folder, (f"{name}.*",))  # where there is one already
+    if run.home is not None and any("https:" in known_text(word).lower() for word in found.operands):
+        run.write(Word(text=f"{run.home}/.wget-hsts"))
 
 
 def _host(run: Run, verb: Verb, text: str) -> None:

@@ -1,4 +1,9 @@
-"""Programs that search: `grep`, `rg`, `find`."""
+"""Programs that search: `grep`, `rg`, `find`.
+
+A listing is a read of the tree, though it reads no file's contents: what a folder holds are its names, so a
+rule that nobody may read a folder would be passed by listing the one above it. This holds for `ls -R`, `tree`
+and `du` as it does for `find`, and for the tools of descriptors: their `scope` says it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -130,10 +130,26 @@ def _without_optional(arguments: Sequence[Word]) -> tuple[list[Word], list[str]]
     return rest, marks
 
 
+def _nohup(run: Run) -> None:
+    """`nohup PROGRAM …`: what a terminal would have been told goes to `nohup.out`.
+
+    It lies here. Where nothing can be written here it lies at home, which is left out: then it holds what the
+    terminal would have shown, under a name that nothing reads.
+    """
+    found = parse_own(run, spec("", "", "help version"))
+    run.program("nohup")
+    if not found.operands:
+        raise Unreduced("operands")
+    run.write(Word(text="nohup.out"))
+    run.runner.run_words(found.operands, run)
+
+
 def _watch(run: Run) -> None:
     """`watch TEXT`: a shell reads the words, joined."""
     found = parse_own(run, spec("bcdegtxw", "n", "interval= no-title differences? exec"))
     run.program("watch")
+    if any(word.is_glob for word in found.operands):
+        raise Unreduced("pattern_as_script")  # a name that matches may hold a command
     if found.has("x", "exec"):
         run.runner.run_words(found.operands, run)
     else:
@@ -148,6 +164,8 @@ def _flock(run: Run) -> None:
     lock, *command = found.operands
     run.program("flock")
     run.write(lock)
+    if command[0].text == "-c" and any(word.is_glob for word in command):
+        raise Unreduced("pattern_as_script")
     if command[0].text == "-c":
         run.runner.run_text(known_text(command[1]) if len(command) == 2 else "", run, posix=True)
     else:
@@ -160,7 +178,7 @@ PROGRAMS: Final[Mapping[str, Description]] = {
     "xargs": _xargs,
     "watch": _watch,
     "flock": _flock,
-    "nohup": _plain("nohup", spec("", "", "help version")),
+    "nohup": _nohup,
     "setsid": _plain("setsid", spec("cfw", "", "ctty fork wait help version")),
     "time": _plain("time", spec("pv", "f", "portability verbose format= help version")),
     "timeout": _plain(

@@ -1,16 +1,30 @@
 """What the use cases need from the outside, as Protocols. Adapters live in `store`, `bundle`, `app`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from authz_client.capabilities import PublicKey, Signer
 
 from authz.core.canonical.shell import ShellAccess
 from authz.core.lines import Line
 from authz.core.ruleset import Ruleset
+from authz.model.call import Call
+from authz.model.caller import Caller
+from authz.model.capability import (
+    CapabilityFacts,
+    LinkQuery,
+    LinkRecord,
+    Presented,
+    ProofUse,
+    RevocationRecord,
+    TokenRules,
+)
 from authz.model.decision import Decision
 from authz.model.limit import Reservation
 from authz.model.operation import OperationRecord, OperationWrite
 from authz.model.record import CommitOutcome, Event, EventQuery, StoredEvent
+from authz.model.tool import Descriptor
 
 
 class Clock(Protocol):
@@ -89,6 +103,14 @@ class Observer(Protocol):
         ...
 
 
+class CapabilityObserver(Protocol):
+    """Is told what becomes of capabilities, once it is durable: metrics."""
+
+    def capability(self, tenant: str, event: str, code: str) -> None:
+        """A record of a capability was made. Both texts are from closed sets; `code` is of a refusal."""
+        ...
+
+
 class RequestObserver(Protocol):
     """Is told how requests ended: metrics."""
 
@@ -128,6 +150,17 @@ class CommitUnit:
     reservations: Sequence[Reservation] = ()
     only_checked: bool = False
     """The reservations are compared and not written: a dry run."""
+    proof: ProofUse | None = None
+    """Used up by the unit, also by a deny and a dry run. If it was used before, nothing of the unit is
+    written and the answer is `Replayed`, which is found before anything else is."""
+    links: Sequence[LinkRecord] = ()
+    """Put on record where they are not yet; one that is there stays as it is."""
+    revocations: Sequence[RevocationRecord] = ()
+    """One that is there keeps the later `until_ms`, and counts as new for `revocations_since`."""
+    delegated: Sequence[ExposureWrite] = ()
+    """Sessions and traces that are delegated from now on, by labels that begin with `DELEGATED`."""
+    releases: str = ""
+    """A decision whose reservations are given back, each once: what is no longer there is not given again."""
 
 
 class Ledger(Protocol):
@@ -146,8 +179,12 @@ class Ledger(Protocol):
         """The operation of that identity key (`authz.core.fingerprint.operation_key`)."""
         ...
 
-    async def session_exposure(self, session_key: str) -> frozenset[str]:
-        """Labels that the session has been exposed to so far."""
+    async def due_operations(self, now_ms: int, most: int) -> Sequence[tuple[str, str]]:
+        """(tenant, key) of operations whose lease has ended and whose runtime settles, the oldest first."""
+        ...
+
+    async def session_exposure(self, *keys: str) -> frozenset[str]:
+        """Labels that the sessions and traces of these keys have been exposed to so far, in one request."""
         ...
 
     async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
@@ -160,6 +197,96 @@ class Ledger(Protocol):
 
     async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         """The record that made this decision, in this tenant."""
+        ...
+
+    async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
+        """The link of that hash, in this tenant."""
+        ...
+
+    async def find_links(self, query: LinkQuery) -> Sequence[LinkRecord]:
+        """Links on record, newest first."""
+        ...
+
+    async def revocations_since(self, sequence: int) -> Sequence[RevocationRecord]:
+        """Revocations of all tenants that the store took after `sequence`, in that order, a bounded number.
+
+        Nothing can come later with a smaller sequence.
+        """
+        ...
+
+    async def counters_used(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """What is taken of each counter of a limit or budget, ended reservations possibly included."""
+        ...
+
+
+class CapabilityKeys(Protocol):
+    """The service's keys, as far as capabilities and tickets need them."""
+
+    def signer(self, now_ms: int) -> Signer:
+        """The key that signs at this moment. Raises `StoreUnavailable` when none does.
+
+        `Signer.sign` may wait for a device; `SigningKey` in memory does not.
+        """
+        ...
+
+    def verifying(self, now_ms: int) -> Mapping[str, PublicKey]:
+        """The keys that verify at this moment, by `kid`: published for later, in use, and retired.
+
+        One that is retired verifies until the last token that it signed has ended, one that was withdrawn
+        never.
+        """
+        ...
+
+    async def find(self, kid: str, now_ms: int) -> PublicKey | None:
+        """The key of that name, if it verifies at this moment.
+
+        A name that is not known causes a look for new keys, but no more than one a second, whoever asks.
+        When that fails, the keys in hand stay in use. Never raises.
+        """
+        ...
+
+    def jwks(self, now_ms: int) -> Mapping[str, Any]:
+        """The keys of `verifying` as a JWK set (RFC 7517), without private parts."""
+        ...
+
+
+class CapabilitySource(Protocol):
+    """Loads the capability that a call presents, and says by what it is to be checked."""
+
+    async def load(self, caller: Caller, call: Call) -> Presented | None:
+        """What the links of the call come to, in the caller's tenant; `None` for a call without links.
+
+        Every refusal of theirs is a value in it. Raises `RevocationsStale`, and `StoreUnavailable` where the
+        store could not be asked.
+        """
+        ...
+
+    def rules(self, tenant: str) -> TokenRules:
+        """By what the tenant's tokens are verified at this moment: to be read after everything that waits.
+
+        Raises `RevocationsStale` when what has been revoked is not known well enough to decide.
+        """
+        ...
+
+    def recorded(self, digest: str) -> None:
+        """Every link of the chain with this `chain_digest` is on record now: a commit wrote what was not."""
+        ...
+
+
+class TicketSigner(Protocol):
+    """Signs tickets: what a tool server verifies offline in place of the chain (spec section 7)."""
+
+    def sign(
+        self,
+        *,
+        tenant: str,
+        decision: Decision,
+        call: Call,
+        descriptor: Descriptor,
+        capability: CapabilityFacts,
+        now_ms: int,
+    ) -> str:
+        """A ticket for an allow. Raises `StoreUnavailable` when none can be made: then nothing is allowed."""
         ...
 
 

@@ -69,6 +69,16 @@ class CallIds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """With an allow the act begins: the decision reserves and starts in one."""
+
+    attempt: str
+    """The runtime's own name for this attempt: whoever sends it again is the one that began."""
+    timeout_ms: int | None = None
+    """How long the act may take: its lease lasts longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One proposed call. Nothing in it is believed until a stage has checked it."""
 
@@ -86,6 +96,11 @@ class Call:
     dry_run: bool = False
     capability: tuple[str, ...] = ()
     proof: str | None = None
+    ticket: bool = False
+    """With an allow, a ticket for the tool server is wanted."""
+    settles: bool = False
+    """The runtime says when the act begins and how it ended: without that word it does not act."""
+    start: Start | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of model, client, prompt and project, as given; only recorded."""
     occurred_at: str | None = None

@@ -6,8 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 from authz.model.approval import AskTerms
+from authz.model.capability import CapabilityRefused
 from authz.model.limit import Reservation
-from authz.model.resource import Authority, Resource, Scope, Verb
+from authz.model.operation import Standing
+from authz.model.resource import Authority, PathPattern, Resource, Scope, Verb
 from authz.model.tool import SideEffect
 
 
@@ -52,7 +54,31 @@ class Code(StrEnum):
     OPERATION_IDS_REQUIRED = "operation.ids_required"
     OPERATION_CONFLICT = "operation.conflict"
     OPERATION_EXPIRED = "operation.expired"
-    CAPABILITY_UNVERIFIED = "capability.unverified"
+    """Its key is older than endpoints remember it."""
+    OPERATION_IN_PROGRESS = "operation.in_progress"
+    OPERATION_SETTLED = "operation.settled"
+    """The call ran before: here is what came of it."""
+    OPERATION_UNKNOWN = "operation.unknown"
+    """The call may have run: nobody said how it ended."""
+    OPERATION_CANCEL_REQUESTED = "operation.cancel_requested"
+    CAPABILITY_INVALID = "capability.invalid"
+    """The chain is malformed, forged, spliced, widened, or of another issuer or audience."""
+    CAPABILITY_UNKNOWN = "capability.unknown"
+    """Its root is on no record here."""
+    CAPABILITY_SUBJECT = "capability.subject"
+    """It belongs to another agent or another user than the call says."""
+    CAPABILITY_PROOF = "capability.proof"
+    CAPABILITY_EXPIRED = "capability.expired"
+    CAPABILITY_NOT_YET_VALID = "capability.not_yet_valid"
+    CAPABILITY_REVOKED = "capability.revoked"
+    CAPABILITY_DEPTH = "capability.depth"
+    CAPABILITY_RIGHT_MISSING = "capability.right_missing"
+    CAPABILITY_OBJECT_OUTSIDE = "capability.object_outside"
+    CAPABILITY_CONSTRAINT = "capability.constraint"
+    CAPABILITY_TOOL_CHANGED = "capability.tool_changed"
+    """The tool was reviewed anew since the right to it was given."""
+    CAPABILITY_BUDGET = "capability.budget"
+    CAPABILITY_RATE = "capability.rate"
     POLICY_PERMIT = "policy.permit"
     POLICY_FORBID = "policy.forbid"
     POLICY_NO_MATCH = "policy.no_match"
@@ -76,16 +102,23 @@ class Next(StrEnum):
     STOP = "stop"
 
 
+class Obligation(StrEnum):
+    """What an allow binds its runtime to. The set is closed: who does not know one does not act."""
+
+    SETTLE_BEFORE_RETRY = "settle_before_retry"
+
+
 class RuleKind(StrEnum):
     """What a rule does when it matches. `ask` is a forbid tagged `@requires("approval")`.
 
-    `limit` is an entry of `limits.yaml` that has been reached.
+    `limit` is an entry of `limits.yaml` that has been reached, `budget` that of a capability's link.
     """
 
     PERMIT = "permit"
     FORBID = "forbid"
     ASK = "ask"
     LIMIT = "limit"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +159,8 @@ class Access:
     """True when the executor's file system confirmed where the resource really lies."""
     identity: tuple[int, int] | None = None
     """(device, inode) of the `resolved` claim."""
+    pattern: PathPattern | None = None
+    """Of a tree: the names beneath its resource that the access is to; `None` for all of them."""
     authority_because: str = field(default="", compare=False)
     """For explanations: which fact the authority came from."""
 
@@ -161,6 +196,10 @@ class Refusal:
     """When an unchanged retry can help, if that is known."""
     matched: tuple[RuleMatch, ...] = ()
     errors: tuple[ArgumentError, ...] = ()
+    capability: CapabilityRefused | None = None
+    """Of stage 6, and of a budget that is spent."""
+    standing: Standing | None = None
+    """Of stage 5: where the operation stands that keeps this call from running."""
     internal: str = ""
     """For the record only: what the caller must not learn (why a tool is hidden)."""
 
@@ -191,6 +230,8 @@ class Decision:
     retry_after_ms: int | None = None
     """From the decision on: when an unchanged retry can help, if that is known."""
     errors: tuple[ArgumentError, ...] = ()
+    capability: CapabilityRefused | None = None
+    """Why a capability refused the call."""
     internal: str = ""
     authority: Authority | None = None
     side_effect: SideEffect | None = None
@@ -209,3 +250,5 @@ class Decision:
     """Labels that the session is exposed to once the call has run."""
     reservations: tuple[Reservation, ...] = ()
     """What an allow takes of the bundle's limits, or would take if it were no dry run."""
+    standing: Standing | None = None
+    """Of an operation that is settled, or will be."""

@@ -93,7 +93,9 @@ class Reservation:
     window_ms: int
     """It counts for this long from its commit; 0: until `expires_at_ms`."""
     expires_at_ms: int
-    """When the decision ends."""
+    """When the decision ends; of a budget, its link."""
+    link_hash: str = ""
+    """Of a capability's budget: whose link it is. Empty for a limit of the bundle."""
 
     def length_ms(self, now_ms: int) -> int:
         """For how long it counts from `now_ms`, when it is recorded; not over 0 when it ended before.

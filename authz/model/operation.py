@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class OperationState(StrEnum):
-    """Where an operation stands. Settlement adds the states after `reserved`."""
+    """Where an operation stands. `authz.core.settlement` says what leads from one to another."""
 
     REFUSED = "refused"
     """Its last decision was a deny: the same call may be decided anew."""
@@ -13,6 +13,16 @@ class OperationState(StrEnum):
     """Its last decision asked for an approval."""
     RESERVED = "reserved"
     """It was allowed."""
+    EXECUTING = "executing"
+    """Whoever holds the lease said that the act begins now."""
+    SUCCEEDED = "succeeded"
+    FAILED_RETRYABLE = "failed_retryable"
+    """It failed in a way that may be tried again under the same key: it may be decided anew."""
+    FAILED_FINAL = "failed_final"
+    UNKNOWN = "unknown"
+    """Its lease ended without an outcome, so whether it took effect is not known."""
+    NOT_EXECUTED = "not_executed"
+    """It is proven that it did not run: its reservations were given back, and it may be decided anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +35,21 @@ class OperationRecord:
     state: OperationState
     decision_id: str
     expires_at_ms: int
-    """When the allow, and with it the lease, ends. 0 unless `reserved`."""
+    """When the lease ends. 0 for what was never allowed."""
     version: int
     """Rises by one with every write; the compare-and-set of the next write names it."""
+    settles: bool = False
+    """The runtime declared that it says when the act begins: without that word it never ran."""
+    cancel_requested: bool = False
+    attempt: str = ""
+    """Which of the runtime's attempts began the act, by a name of its own choice."""
+    first_at_ms: int = 0
+    """When its key was first given out; 0 where that is not known. From then on endpoints remember it."""
+    settled_at_ms: int = 0
+    """When its outcome was told; 0 without one."""
+    external_id: str = ""
+    """What the endpoint calls the effect."""
+    result_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +64,35 @@ class OperationWrite:
     expires_at_ms: int
     expected_version: int | None
     """`None`: the operation must not exist yet."""
+    settles: bool = False
+    cancel_requested: bool = False
+    attempt: str = ""
+    first_at_ms: int = 0
+    settled_at_ms: int = 0
+    external_id: str = ""
+    result_digest: str = ""
+
+    @property
+    def due_ms(self) -> int:
+        """When the end of the lease must be written down by whoever comes first; 0 for never.
+
+        Of an operation whose runtime says nothing about it nothing is known at that end either.
+        """
+        runs = self.state is OperationState.EXECUTING
+        return self.expires_at_ms if runs or (self.state is OperationState.RESERVED and self.settles) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where the operation of a decision stands, as far as the answer tells."""
+
+    state: OperationState
+    settles: bool = False
+    starts: bool = False
+    """The act begins with this decision."""
+    attempt: str = ""
+    decision_id: str = ""
+    """Of the decision that allowed it, where that is another one."""
+    external_id: str = ""
+    result_digest: str = ""
+    settled_at_ms: int = 0

@@ -17,6 +17,23 @@ class EventType(StrEnum):
     """From here on a tenant's calls are decided by this bundle."""
     BUNDLE_REJECTED = "bundle.rejected"
     """The files of a bundle were refused: the one in force stays."""
+    CAPABILITY_ISSUED = "capability.issued"
+    CAPABILITY_NARROWED = "capability.narrowed"
+    """The service narrowed a chain that its holder presented."""
+    CAPABILITY_REFUSED = "capability.refused"
+    """A capability that was asked for was not issued or not narrowed."""
+    CAPABILITY_REVOKED = "capability.revoked"
+    OPERATION_STARTED = "operation.started"
+    """The act begins."""
+    OPERATION_SETTLED = "operation.settled"
+    """The holder of the lease said how it ended."""
+    OPERATION_RESOLVED = "operation.resolved"
+    """A person or a probe found out what became of it."""
+    OPERATION_CANCEL_REQUESTED = "operation.cancel_requested"
+    OPERATION_EXPIRED = "operation.expired"
+    """Its lease ended before it began: what it had reserved is given back."""
+    OPERATION_UNKNOWN = "operation.unknown"
+    """Its lease ended, and nobody said how it went."""
     EXPLANATION_MADE = "explanation.made"
     """Somebody was told why a call is decided as it is, rules that nearly matched included."""
 
@@ -61,7 +78,14 @@ class Conflict:
     key: str
 
 
-CommitOutcome = Committed | Conflict | LimitReached
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """The unit's proof of possession was used before: nothing was written."""
+
+    key: str
+
+
+CommitOutcome = Committed | Conflict | LimitReached | Replayed
 """What a store answers to a unit. After anything but `Committed`, nothing of the unit was written."""
 
 

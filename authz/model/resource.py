@@ -34,6 +34,24 @@ class Scope(StrEnum):
     TREE = "tree"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathPattern:
+    """Which names beneath a folder an access to its tree is to: no others of it are reached.
+
+    In a part `*` is any run of characters and `?` one character, neither of them a dot at the front. A part
+    `**` is any number of any names in a row, none among them: `*.md` is those names, `old*/**` also all that
+    lies in them. Letter case makes no difference, and what was not understood exactly is wider than it is.
+    """
+
+    parts: tuple[str, ...]
+    """One or more, relative to the folder."""
+
+    @property
+    def text(self) -> str:
+        """How answers and records show it."""
+        return "/".join(self.parts)
+
+
 AttributeValue = str | int | bool | tuple[str, ...]
 """Cedar's String, Long, Bool and Set<String>."""
 

@@ -64,6 +64,7 @@ class AccessSpec:
     when_absent: str | None = None
     """The resource when the argument at `at` is not there; without it there is then no access."""
     scope: Scope = Scope.OBJECT
+    """A tool that lists a tree reads the tree: its names are what the folders in it hold."""
     tree_if: tuple[str, ...] | None = None
     """Pointer to an argument that makes the scope a tree when it is anything but false or absent."""
     ref_at: tuple[str, ...] | None = None
@@ -147,6 +148,8 @@ class Descriptor:
     """The descriptor digest: `sha256:…` of the RFC 8785 form of the reviewed descriptor."""
     reviewed: bool = True
     """False for a draft: every access of it is at A3, and nothing that it says of itself is believed."""
+    may_start_with_dash: tuple[tuple[str, ...], ...] = ()
+    """Pointer patterns of arguments that no program can take for an option, whatever they begin with."""
 
     @property
     def is_undoable(self) -> bool:

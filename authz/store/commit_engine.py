@@ -23,14 +23,18 @@ from authz.core.log_checkpoint import (
     unverified_heads,
 )
 from authz.errors import AuthzError, LogCorrupt, StoreUnavailable
-from authz.model.operation import OperationWrite
-from authz.model.record import CommitOutcome, Committed, Conflict
+from authz.model.limit import LimitReached
+from authz.model.record import CommitOutcome, Committed, Conflict, Replayed
 from authz.ports import Clock, CommitUnit
+from authz.store.capability_writes import CapabilityWrites, RevocationSweep
 from authz.store.limit_counters import LimitCounters
+from authz.store.operation_writes import OperationWrites
+from authz.store.proof_uses import ProofSweep, ProofUses
 from authz.store.statements import Statements
 from authz.store.write_connection import NothingWritten, SqlValue, WriteConnection
 
 _T = TypeVar("_T")
+Refused = Replayed | LimitReached | Conflict
 _ATTEMPTS = 3
 """How often a batch is written before it is refused, where each failure is known to have left nothing."""
 _BALLAST = "ballast"
@@ -79,6 +83,8 @@ class CommitEngine:
         self._clock = clock
         self._tail: Tail | None = None
         self._swept_to = ""
+        self._proof_sweep = ProofSweep()
+        self._revocation_sweep = RevocationSweep()
         self._seen = 0
         """The highest sequence that was ever acknowledged: a store that falls behind it lost records."""
 
@@ -103,7 +109,7 @@ class CommitEngine:
         return tail
 
     def commit_batch(self, units: Sequence[CommitUnit]) -> list[CommitOutcome]:
-        """Write all units in one transaction, but not those whose operation moved or whose limit is reached.
+        """Write all units in one transaction, but none that was replayed, reached a limit or is in conflict.
 
         Raises `StoreUnavailable`: then nothing of any unit was acknowledged, and none may be answered.
         """
@@ -185,18 +191,22 @@ class CommitEngine:
         outcomes: list[CommitOutcome] = []
         events: list[Sequence[SqlValue]] = []
         exposures: list[Sequence[SqlValue]] = []
+        proofs = ProofUses(self._connection, self._sql.capabilities, units)
         limits = LimitCounters(self._connection, self._sql.limits, units, recorded_at_ms)
-        inserted = self._insert_operations(units)
+        operations = OperationWrites(self._connection, self._sql, units, proofs)
+        capabilities = CapabilityWrites(self._connection, self._sql)
         for index, unit in enumerate(units):
-            # Limits are compared before anything of the unit is written, and the compare-and-set comes
-            # first of what is: when either fails, nothing of the unit is there.
-            if unit.reservations and (reached := limits.check(unit.reservations)) is not None:
-                outcomes.append(reached)
-                continue
-            if unit.operation is not None and not (
-                inserted[index] if index in inserted else self._move_operation(unit.operation)
-            ):
-                outcomes.append(Conflict(key=unit.operation.key))
+            # Whatever can refuse the unit comes before anything of it counts as written, and in this order:
+            # a replay is told before a limit, and a limit before a conflict.
+            refused: Refused | None = None
+            if unit.proof is not None:
+                refused = proofs.check(unit.proof)
+            if refused is None and unit.reservations:
+                refused = limits.check(unit.reservations)
+            if refused is None and unit.operation is not None:
+                refused = operations.move(index, unit.operation)
+            if refused is not None:
+                outcomes.append(refused)
                 continue
             sequence += 1
             text = frame_record(
@@ -208,49 +218,30 @@ class CommitEngine:
             )
             previous = record_hash(previous, text)
             events.append(event_row(unit, self._writer, sequence, recorded_at_ms, text, previous))
+            if unit.proof is not None:
+                proofs.use(unit.proof)
             if unit.reservations and not unit.only_checked:
                 limits.take(unit.reservations, unit.event.decision_id)
+            if unit.releases:
+                limits.release(unit.releases, unit.event.tenant)
             if unit.exposure is not None:
                 key = unit.exposure.session_key
                 exposures += [(key, label) for label in sorted(unit.exposure.labels)]
+            capabilities.add(unit)
             committed = Committed(
                 writer=self._writer, sequence=sequence, recorded_at_ms=recorded_at_ms, hash=previous
             )
             outcomes.append(committed)
+        operations.write()
+        proofs.write(self._proof_sweep, recorded_at_ms)
         if exposures:
             self._connection.execute_many(self._sql.insert_exposure, exposures)
         if events:
             self._connection.execute_many(self._sql.insert_event, events)
             self._move_head(tail, sequence, previous)
         self._swept_to = limits.write(self._swept_to)
+        capabilities.write(self._revocation_sweep, recorded_at_ms)
         return outcomes, Tail(sequence=sequence, hash=previous, checkpointed=tail.checkpointed)
-
-    def _insert_operations(self, units: Sequence[CommitUnit]) -> dict[int, bool]:
-        """Insert the new operations that depend on nothing else; by place in the batch, whether it is new.
-
-        Together, since a server is asked for all of them in the time of one.
-        """
-        new = {
-            index: _operation_row(unit.operation)
-            for index, unit in enumerate(units)
-            if unit.operation is not None
-            and unit.operation.expected_version is None
-            and not unit.reservations
-        }
-        if not new:
-            return {}
-        counts = self._connection.execute_each(self._sql.insert_operation, list(new.values()))
-        return {index: count == 1 for index, count in zip(new, counts, strict=True)}
-
-    def _move_operation(self, write: OperationWrite) -> bool:
-        state = str(write.state)
-        if write.expected_version is None:
-            return self._connection.execute(self._sql.insert_operation, _operation_row(write)) == 1
-        values: Sequence[SqlValue] = (
-            *(write.fingerprint, state, write.decision_id, write.expires_at_ms, write.expected_version + 1),
-            *(write.key, write.tenant, write.expected_version),
-        )
-        return self._connection.execute(self._sql.move_operation, values) == 1
 
     def _move_head(self, tail: Tail, sequence: int, last_hash: str) -> None:
         # By compare-and-set, so that a second process on the same chain fails instead of forking it.
@@ -327,14 +318,6 @@ def _retried(attempt: Callable[[], _T]) -> _T:
         except NothingWritten:
             continue
     return attempt()
-
-
-def _operation_row(write: OperationWrite) -> Sequence[SqlValue]:
-    """The columns of a new operation, in table order."""
-    return (
-        *(write.key, write.tenant, write.fingerprint, str(write.state), write.decision_id),
-        *(write.expires_at_ms, 1),
-    )
 
 
 def event_row(

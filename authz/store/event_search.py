@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, func, literal_column, select, tuple_
 
 from authz.core.log_chain import encode_rule
 from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord, OperationState
 from authz.model.record import EventQuery, EventType, StoredEvent
 from authz.ports import Credential
+from authz.store.sql_parts import NO_OFFSET
 from authz.store.tables import API_KEYS, EVENTS, LOG_CHECKPOINTS, OPERATIONS, SESSION_EXPOSURE
 
 MAX_SEARCH_LIMIT = 1000
@@ -28,6 +29,13 @@ OPERATION_FIELDS = (
     OPERATIONS.c.decision_id,
     OPERATIONS.c.expires_at_ms,
     OPERATIONS.c.version,
+    OPERATIONS.c.settles,
+    OPERATIONS.c.cancel_requested,
+    OPERATIONS.c.attempt,
+    OPERATIONS.c.first_at_ms,
+    OPERATIONS.c.settled_at_ms,
+    OPERATIONS.c.external_id,
+    OPERATIONS.c.result_digest,
 )
 CREDENTIAL_FIELDS = (
     API_KEYS.c.key_id,
@@ -39,6 +47,15 @@ CREDENTIAL_FIELDS = (
 )
 
 FIND_OPERATION = select(*OPERATION_FIELDS).where(OPERATIONS.c.key == bindparam("key"))
+FIND_DUE = (
+    select(OPERATIONS.c.tenant, OPERATIONS.c.key)
+    # Written out, as the index says it: else it would not be used.
+    .where(literal_column("due_ms <> 0"))
+    .where(OPERATIONS.c.due_ms <= bindparam("now_ms"))
+    .order_by(OPERATIONS.c.due_ms)
+    .limit(bindparam("most", type_=BigInteger))
+    .offset(NO_OFFSET)
+)
 FIND_EXPOSURE = select(SESSION_EXPOSURE.c.label).where(
     SESSION_EXPOSURE.c.session_key == bindparam("session_key")
 )
@@ -52,7 +69,8 @@ FIND_CHECKPOINT = select(LOG_CHECKPOINTS.c.hash).where(LOG_CHECKPOINTS.c.number 
 
 def read_operation(key: str, row: Sequence[Any]) -> OperationRecord:
     """A row of `OPERATION_FIELDS`. Raises `StoreUnavailable` for a state that this program does not know."""
-    fingerprint, state, decision_id, expires_at_ms, version = row
+    fingerprint, state, decision_id, expires_at_ms, version, *settlement = row
+    settles, cancel_requested, attempt, first_at_ms, settled_at_ms, external_id, result_digest = settlement
     try:
         known_state = OperationState(state)
     except ValueError as fault:
@@ -65,6 +83,13 @@ def read_operation(key: str, row: Sequence[Any]) -> OperationRecord:
         decision_id=decision_id,
         expires_at_ms=expires_at_ms,
         version=version,
+        settles=bool(settles),
+        cancel_requested=bool(cancel_requested),
+        attempt=attempt,
+        first_at_ms=first_at_ms,
+        settled_at_ms=settled_at_ms,
+        external_id=external_id,
+        result_digest=result_digest,
     )
 
 

@@ -13,21 +13,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from authz.core.limits import MAX_RESERVATIONS
-from authz.core.log_chain import check_event
 from authz.core.log_checkpoint import Signer
 from authz.errors import StoreUnavailable
 from authz.model.record import CommitOutcome
 from authz.ports import CommitUnit
 from authz.store.commit_engine import CommitEngine, WrittenCheckpoint
+from authz.store.unit_check import check_unit
 
 Outcome = CommitOutcome | StoreUnavailable
 
 _log = logging.getLogger("authz.log")
-_LAST_INTEGER = 2**63 - 1
 _PROBE_BYTES = 64 * 1024
 """More pages than a usual record and the indexes over it need."""
 _MAX_PROBE_BYTES = 4 * 1024 * 1024
+_RELEASED = 16
+"""What a decision whose reservations are given back is taken to have of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class CommitLimits:
     """Units that may wait for a transaction; one more is refused as `store.overloaded`."""
     max_batch: int = 256
     max_reservations: int = 1024
-    """Reservations under limits that one transaction takes: other processes wait for it."""
+    """Reservations under limits and budgets, and links, of one transaction: other processes wait for it."""
     answer_seconds: float = 10.0
     """How long a unit's answer is waited for; then it is refused, though it may be written yet."""
     close_seconds: float | None = None
@@ -202,7 +202,10 @@ class GroupCommitter:
         """How many of those that wait make the next batch; one at least."""
         count = reservations = 0
         for waiting in itertools.islice(self._waiting, self._limits.max_batch):
-            reservations += len(waiting.unit.reservations)
+            unit = waiting.unit
+            reservations += len(unit.reservations) + len(unit.links)
+            if unit.releases:
+                reservations += _RELEASED
             if count > 0 and reservations > self._limits.max_reservations:
                 break
             count += 1
@@ -261,41 +264,6 @@ class GroupCommitter:
             self._after_checkpoint(written)
             fields = {"head": written.head, "checkpoint": written.number, "checkpoint_hash": written.hash}
             _log.info("log checkpoint %d, HEAD %s", written.number, written.head, extra=fields)
-
-
-def check_unit(unit: CommitUnit) -> None:
-    """Refuse a unit that no store could take, before it can fail a batch that others share.
-
-    Raises `StoreUnavailable` (`store.unwritable`): the decision that needs this record is not given.
-    """
-    try:
-        check_event(unit.event)
-        if unit.operation is not None:
-            write = unit.operation
-            _check_texts(write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
-            if not 0 <= write.expires_at_ms <= _LAST_INTEGER:
-                raise ValueError("`expires_at_ms` does not fit")
-            if write.expected_version is not None and not 0 < write.expected_version < _LAST_INTEGER:
-                raise ValueError("`expected_version` does not fit")
-        if len(unit.reservations) > MAX_RESERVATIONS:
-            raise ValueError("more reservations than one call may take")
-        for taken in unit.reservations:
-            _check_texts(taken.tenant, taken.limit, taken.key)
-            numbers = (taken.amount, taken.cap, taken.window_ms, taken.expires_at_ms)
-            if not all(0 <= number <= _LAST_INTEGER // 4 for number in numbers):
-                raise ValueError("a reservation does not fit")
-        if unit.exposure is not None:
-            _check_texts(unit.exposure.session_key, *unit.exposure.labels)
-    except (ValueError, TypeError) as fault:
-        raise StoreUnavailable("the record cannot be written", code="store.unwritable") from fault
-
-
-def _check_texts(*texts: str) -> None:
-    joined = "".join(texts)
-    joined.encode("utf-8")
-    # No text of PostgreSQL holds it, and every store takes the same.
-    if "\0" in joined:
-        raise ValueError("a text must not hold a NUL character")
 
 
 def _resolve(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:

@@ -1,42 +1,69 @@
-"""Public keys of a JWK set (RFC 7517), named by their thumbprints (RFC 7638)."""
+"""Key sets (RFC 7517) of this service: what it publishes, and what verifies its log elsewhere.
 
-import base64
-import hashlib
+The set for the log tells of each key whether it was withdrawn, by the member `revoked` of historical keys
+(OpenID Federation 1.0).
+"""
+
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from authz_client.capabilities import BadKey, PublicKey, public_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from authz.errors import ConfigError
+from authz.store.key_set import KeySet
 
 
-def thumbprint(jwk: Mapping[str, str]) -> str:
-    """RFC 7638 section 3 for an OKP key (RFC 8037 section 2): base64url of SHA-256 over its members."""
-    members = {name: jwk[name] for name in ("crv", "kty", "x")}
-    text = json.dumps(members, separators=(",", ":"), sort_keys=True)
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogKeys:
+    """What the checkpoints of a log are verified with, by thumbprint (RFC 7638)."""
+
+    keys: dict[str, Ed25519PublicKey]
+    withdrawn: frozenset[str] = frozenset()
+    """Those that prove nothing by themselves any more."""
 
 
-def load_jwks(path: Path) -> dict[str, Ed25519PublicKey]:
-    """The Ed25519 keys of a JWK set file, by thumbprint; a `kid` in the file is not believed.
+def token_jwks(keys: Iterable[PublicKey]) -> dict[str, list[dict[str, str]]]:
+    """The set that verifiers of tokens read."""
+    return {"keys": [_published(key) for key in keys]}
+
+
+def log_jwks(keys: KeySet) -> dict[str, list[dict[str, Any]]]:
+    """Every key that there ever was, for `authz log verify --jwks` where the key file is not."""
+    found: list[dict[str, Any]] = []
+    for key in keys.keys:
+        jwk: dict[str, Any] = dict(_published(key.public))
+        if key.withdrawn_at_ms is not None:
+            jwk["revoked"] = {"revoked_at": key.withdrawn_at_ms // 1000, "reason": "compromised"}
+        found.append(jwk)
+    return {"keys": found}
+
+
+def load_log_keys(path: Path) -> LogKeys:
+    """The Ed25519 keys of a JWK set file; a `kid` in the file is not believed.
 
     Raises `ConfigError` when the file cannot be read, is malformed, or holds no such key.
     """
     try:
         content = json.loads(path.read_bytes())
         jwks = [jwk for jwk in content["keys"] if (jwk.get("kty"), jwk.get("crv")) == ("OKP", "Ed25519")]
-        keys = {thumbprint(jwk): _public_key(jwk["x"]) for jwk in jwks}
+        keys = [
+            (public_key({name: jwk[name] for name in ("kty", "crv", "x")}), "revoked" in jwk) for jwk in jwks
+        ]
     except OSError as fault:
         raise ConfigError(f"the key set `{path}` cannot be read: {fault.strerror}") from fault
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
+    except (BadKey, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise ConfigError(f"the key set `{path}` is not a JWK set") from fault
     if not keys:
         raise ConfigError(f"the key set `{path}` holds no Ed25519 key")
-    return keys
+    return LogKeys(
+        keys={key.thumbprint: key.key for key, _ in keys},
+        withdrawn=frozenset(key.thumbprint for key, is_revoked in keys if is_revoked),
+    )
 
 
-def _public_key(x: str) -> Ed25519PublicKey:
-    data = base64.b64decode(x + "=" * (-len(x) % 4), altchars=b"-_", validate=True)
-    return Ed25519PublicKey.from_public_bytes(data)
+def _published(key: PublicKey) -> dict[str, str]:
+    return {**key.jwk, "kid": key.thumbprint, "use": "sig", "alg": "EdDSA"}

@@ -1,37 +1,13 @@
 """The SQL of the limits' counters, for every dialect (see `authz.store.statements`)."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    ClauseElement,
-    Dialect,
-    Text,
-    any_,
-    bindparam,
-    cast,
-    delete,
-    func,
-    insert,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, Dialect, bindparam, case, delete, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.expression import tuple_
 
+from authz.store.sql_parts import NO_OFFSET, Build, is_listed
 from authz.store.tables import LIMIT_COUNTERS, LIMIT_RESERVATIONS
-
-NO_OFFSET: Final[ColumnElement[int]] = literal_column("0", type_=BigInteger)
-"""Written out: SQLite's compiler would add a parameter for it."""
-
-
-class Build(Protocol):
-    """Compiles a statement and checks the order of its parameters."""
-
-    def __call__(self, statement: ClauseElement, *order: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +36,12 @@ class LimitStatements:
     shorten: str
     """until_ms; then key and the same until_ms: those that end later end then."""
     shift: str
-    """by how many ms; then key: all of its reservations end so much earlier."""
+    """by how many ms, until_ms, by how many ms, until_ms; then key and until_ms.
+
+    Those that end later than that end so much earlier, but no earlier than then.
+    """
+    select_held: str
+    """JSON array of decision ids -> tenant, key, until_ms, decision_id, amount of what they hold."""
     select_next: str
     """key, until_ms, decision_id after which, at most so many -> until_ms, decision_id, amount."""
     select_sweep: str
@@ -74,7 +55,7 @@ def compile_limit_statements(dialect: Dialect, build: Build) -> LimitStatements:
     counters, reservations = LIMIT_COUNTERS.c, LIMIT_RESERVATIONS.c
     lock = (
         select(counters.key, counters.used, counters.until_ms, counters.seen_ms)
-        .where(_is_listed(counters.key, dialect))
+        .where(is_listed(counters.key, dialect))
         .order_by(counters.key)
         .with_for_update()
     )
@@ -86,7 +67,7 @@ def compile_limit_statements(dialect: Dialect, build: Build) -> LimitStatements:
     )
     some_ended = (
         select(reservations.key, reservations.until_ms, reservations.decision_id, reservations.amount)
-        .where(_is_listed(reservations.key, dialect))
+        .where(is_listed(reservations.key, dialect))
         .where(reservations.until_ms <= bindparam("now_ms"))
         .limit(bindparam("most", type_=BigInteger))
         .offset(NO_OFFSET)
@@ -116,10 +97,21 @@ def compile_limit_statements(dialect: Dialect, build: Build) -> LimitStatements:
         .where(reservations.until_ms > bindparam("later_than_ms"))
         .values(until_ms=bindparam("until_ms"))
     )
+    latest = bindparam("latest_ms", type_=BigInteger)
+    earlier = reservations.until_ms - bindparam("by_ms", type_=BigInteger)
     shift = (
         update(LIMIT_RESERVATIONS)
         .where(reservations.key == bindparam("at_key"))
-        .values(until_ms=reservations.until_ms - bindparam("by_ms", type_=BigInteger))
+        .where(reservations.until_ms > latest)
+        .values(until_ms=case((earlier > latest, earlier), else_=latest))
+    )
+    held = (
+        select(
+            *(counters.tenant, reservations.key, reservations.until_ms),
+            *(reservations.decision_id, reservations.amount),
+        )
+        .join_from(LIMIT_RESERVATIONS, LIMIT_COUNTERS, counters.key == reservations.key)
+        .where(is_listed(reservations.decision_id, dialect))
     )
     # In pages, and not by a running sum in SQL: SQLite would sort the whole counter for each refusal.
     following = (
@@ -153,18 +145,9 @@ def compile_limit_statements(dialect: Dialect, build: Build) -> LimitStatements:
             delete(LIMIT_RESERVATIONS).where(at_key).where(position), "key", "to_until_ms", "to_decision_id"
         ),
         shorten=build(shorten, "until_ms", "at_key", "later_than_ms"),
-        shift=build(shift, "by_ms", "at_key"),
+        shift=build(shift, "by_ms", "latest_ms", "by_ms", "latest_ms", "at_key", "latest_ms"),
+        select_held=build(held, "keys"),
         select_next=build(following, "key", "after_until_ms", "after_decision_id", "most"),
         select_sweep=build(sweep, "after_key", "most"),
         delete_counter=build(delete(LIMIT_COUNTERS).where(counters.key == bindparam("at_key")), "at_key"),
     )
-
-
-def _is_listed(column: ColumnElement[str], dialect: Dialect) -> ColumnElement[bool]:
-    """Whether a key is in the JSON array `keys`: one parameter, however many keys there are."""
-    keys = bindparam("keys", type_=Text)
-    if dialect.name == "sqlite":
-        return column.in_(select(func.json_each(keys).table_valued("value").c.value))
-    # As an array, which PostgreSQL looks up in the index one by one.
-    listed = select(func.json_array_elements_text(cast(keys, JSON)))
-    return column == any_(func.array(listed.scalar_subquery()))

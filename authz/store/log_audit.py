@@ -1,7 +1,7 @@
 """Reading the whole log in one snapshot, also beside a running server, and verifying it."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Self
@@ -119,16 +119,18 @@ def verify_log(
     expected_keys: Mapping[str, Ed25519PublicKey],
     expected_head: Iterable[LogHead] = (),
     *,
+    withdrawn: Collection[str] = (),
     anchor: str | None = None,
 ) -> LogReport:
     """Verify every chain, the stored heads, the checkpoints (keys by thumbprint) and an expected HEAD.
 
+    Keys of `withdrawn` prove nothing without a later one (`verify_checkpoints`).
     `anchor` is what the anchor file held before the snapshot was taken, `None` where there is none.
     """
     kind = FindingKind.DATABASE_DAMAGED
     damages = snapshot.find_damage()
     findings = [Finding(writer="", sequence=0, kind=kind, message=damage) for damage in damages]
-    checkpoints = verify_checkpoints(snapshot.checkpoints(), expected_keys)
+    checkpoints = verify_checkpoints(snapshot.checkpoints(), expected_keys, withdrawn=withdrawn)
     findings += checkpoints.findings
     anchored = AnchorReport(anchors={}, findings=())
     if anchor is not None:

@@ -1,7 +1,7 @@
 """The ledger in memory, for tests: the same chain, conflicts and searches, and nothing durable."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -14,12 +14,14 @@ from authz.core.log_chain import (
     record_hash,
 )
 from authz.errors import StoreUnavailable
+from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord, OperationWrite
 from authz.model.record import CommitOutcome, Committed, Conflict, Event, EventQuery, EventType, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential
 from authz.store.event_search import clamp_limit
-from authz.store.group_commit import check_unit
+from authz.store.memory_capabilities import MemoryCapabilities
 from authz.store.memory_limits import MemoryLimits
+from authz.store.unit_check import check_unit
 
 
 class MemoryLedger:
@@ -35,7 +37,9 @@ class MemoryLedger:
         self._clock = clock
         self._records: list[StoredRecord] = []
         self._operations: dict[str, tuple[str, OperationRecord]] = {}
+        self._due: dict[str, int] = {}
         self._limits = MemoryLimits()
+        self._capabilities = MemoryCapabilities()
         self._exposure: dict[str, set[str]] = {}
         self._credentials: dict[str, Credential] = {}
 
@@ -50,6 +54,8 @@ class MemoryLedger:
         await asyncio.sleep(0)
         self._check_available()
         # No await from here on: the whole unit is written, or nothing of it.
+        if unit.proof is not None and (replayed := self._capabilities.check(unit.proof)) is not None:
+            return replayed
         reservations, now_ms = tuple(unit.reservations), self._clock.now_ms() if unit.reservations else 0
         if reservations and (reached := self._limits.check(reservations, now_ms)) is not None:
             return reached
@@ -61,8 +67,11 @@ class MemoryLedger:
             self._write_operation(unit.operation)
         if not unit.only_checked:
             self._limits.take(reservations, unit.event.decision_id, now_ms)
-        if unit.exposure is not None:
-            self._exposure.setdefault(unit.exposure.session_key, set()).update(unit.exposure.labels)
+        if unit.releases:
+            self._limits.release(unit.releases, unit.event.tenant)
+        for exposure in (*([] if unit.exposure is None else [unit.exposure]), *unit.delegated):
+            self._exposure.setdefault(exposure.session_key, set()).update(exposure.labels)
+        self._capabilities.write(unit)
         return Committed(
             writer=record.writer,
             sequence=record.sequence,
@@ -76,10 +85,16 @@ class MemoryLedger:
         found = self._operations.get(key)
         return None if found is None else found[1]
 
-    async def session_exposure(self, session_key: str) -> frozenset[str]:
+    async def due_operations(self, now_ms: int, most: int) -> Sequence[tuple[str, str]]:
+        """See `authz.ports.Ledger.due_operations`."""
+        self._check_available()
+        due = ((self._due[key], tenant, key) for key, (tenant, _) in self._operations.items())
+        return [(tenant, key) for at_ms, tenant, key in sorted(due) if 0 < at_ms <= now_ms][:most]
+
+    async def session_exposure(self, *keys: str) -> frozenset[str]:
         """See `authz.ports.Ledger.session_exposure`."""
         self._check_available()
-        return frozenset(self._exposure.get(session_key, ()))
+        return frozenset().union(*(self._exposure.get(key, ()) for key in keys))
 
     async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
         """See `authz.ports.Ledger.search`."""
@@ -104,6 +119,26 @@ class MemoryLedger:
             and record.type == EventType.DECISION_MADE
         ]
         return _stored_event(max(found, key=_position)) if found else None
+
+    async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
+        """See `authz.ports.Ledger.find_link`."""
+        self._check_available()
+        return self._capabilities.find_link(tenant, link_hash)
+
+    async def find_links(self, query: LinkQuery) -> Sequence[LinkRecord]:
+        """See `authz.ports.Ledger.find_links`."""
+        self._check_available()
+        return self._capabilities.find_links(query)
+
+    async def revocations_since(self, sequence: int) -> Sequence[RevocationRecord]:
+        """See `authz.ports.Ledger.revocations_since`."""
+        self._check_available()
+        return self._capabilities.revocations_since(sequence)
+
+    async def counters_used(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """See `authz.ports.Ledger.counters_used`."""
+        self._check_available()
+        return {key: self._limits.used(key) for key in keys}
 
     async def find_credential(self, key_digest: str) -> Credential | None:
         """See `authz.ports.CredentialSource`."""
@@ -149,7 +184,15 @@ class MemoryLedger:
             decision_id=write.decision_id,
             expires_at_ms=write.expires_at_ms,
             version=(write.expected_version or 0) + 1,
+            settles=write.settles,
+            cancel_requested=write.cancel_requested,
+            attempt=write.attempt,
+            first_at_ms=write.first_at_ms,
+            settled_at_ms=write.settled_at_ms,
+            external_id=write.external_id,
+            result_digest=write.result_digest,
         )
+        self._due[write.key] = write.due_ms
         self._operations[write.key] = (write.tenant, record)
 
     def _next_record(self, event: Event) -> StoredRecord:

@@ -1,4 +1,4 @@
-"""Counters of limits in memory: what `authz.store.limit_counters` does, as plain lists, for tests."""
+"""Counters of limits and budgets in memory: `authz.store.limit_counters` as plain lists, for tests."""
 
 from dataclasses import dataclass, field
 
@@ -8,6 +8,7 @@ from authz.model.limit import LimitReached, Reached, Reservation
 
 @dataclass(slots=True)
 class _Counter:
+    tenant: str
     seen_ms: int = 0
     live: list[tuple[int, str, int]] = field(default_factory=list)
     """(until_ms, decision id, amount) in order."""
@@ -38,24 +39,41 @@ class MemoryLimits:
             counter = self._counter_at(taken, now_ms)
             counter.seen_ms = counter_time(now_ms, counter.seen_ms)
             until_ms = counter.seen_ms + taken.length_ms(now_ms)
+            if until_ms <= counter.seen_ms:
+                continue
             counter.live.append((until_ms, decision_id, taken.amount))
             counter.live.sort()
 
+    def release(self, decision_id: str, tenant: str) -> None:
+        """Give back what that decision of that tenant holds."""
+        for counter in self._counters.values():
+            if counter.tenant == tenant:
+                counter.live = [entry for entry in counter.live if entry[1] != decision_id]
+
+    def used(self, key: str) -> int:
+        """What is taken of a counter."""
+        return self._counters[key].used if key in self._counters else 0
+
     def _counter_at(self, taken: Reservation, now_ms: int) -> _Counter:
-        counter = self._counters.setdefault(taken.key, _Counter())
+        counter = self._counters.setdefault(taken.key, _Counter(taken.tenant))
         at_ms = counter_time(now_ms, counter.seen_ms)
         if at_ms < counter.seen_ms:
             ahead_ms = counter.seen_ms - at_ms
-            latest_ms = at_ms + taken.window_ms if taken.window_ms else None
             counter.live = sorted(
-                (until - ahead_ms if latest_ms is None else min(until, latest_ms), by, amount)
-                for until, by, amount in counter.live
+                (_moved_back(until, taken, at_ms, ahead_ms), by, amount) for until, by, amount in counter.live
             )
             counter.seen_ms = at_ms
         live = [entry for entry in counter.live if entry[0] > at_ms]
         if len(live) < len(counter.live):
             counter.live, counter.seen_ms = live, at_ms
         return counter
+
+
+def _moved_back(until_ms: int, taken: Reservation, now_ms: int, ahead_ms: int) -> int:
+    """Where one ends whose counter was judged by a clock that was so far ahead, when `taken` is asked for."""
+    if taken.window_ms:
+        return min(until_ms, now_ms + taken.window_ms)
+    return min(until_ms, max(until_ms - ahead_ms, taken.expires_at_ms))
 
 
 def _frees_at(counter: _Counter, taken: Reservation) -> int | None:

@@ -5,17 +5,22 @@ the same schema (a test compares them), and `store_meta` says which version that
 stays as it is: a later change is another step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from sqlalchemy import Dialect, Table
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from authz.errors import StoreUnavailable
 from authz.store.tables import METADATA, SCHEMA_VERSION
 
 Execute = Callable[[str], object]
+_BY_DECISION: Final = "limit_reservations_by_decision"
+_SETTLEMENT: Final = (
+    *("settles", "cancel_requested", "attempt", "first_at_ms", "settled_at_ms", "external_id"),
+    *("result_digest", "due_ms"),
+)
 
 
 class SchemaDialect(Protocol):
@@ -40,20 +45,37 @@ class Step:
     apply: Callable[[SchemaDialect, Execute], None]
 
 
-def _create_tables(*names: str) -> Callable[[SchemaDialect, Execute], None]:
+def _create_tables(*names: str, later: Collection[str] = ()) -> Callable[[SchemaDialect, Execute], None]:
+    """`later` names indexes of them that belong to a later step."""
+
     def apply(schema: SchemaDialect, execute: Execute) -> None:
         for name in names:
-            _create_table(schema, execute, METADATA.tables[name])
+            _create_table(schema, execute, METADATA.tables[name], later)
 
     return apply
+
+
+def _add_capabilities(schema: SchemaDialect, execute: Execute) -> None:
+    _create_tables("capability_links", "revocations", "proof_uses")(schema, execute)
+    _create_indexes(schema, execute, METADATA.tables["limit_reservations"], {_BY_DECISION})
+
+
+def _add_settlement(schema: SchemaDialect, execute: Execute) -> None:
+    table = METADATA.tables["operations"]
+    for name in _SETTLEMENT:
+        column = CreateColumn(table.c[name]).compile(dialect=schema.dialect)
+        execute(f"ALTER TABLE operations ADD COLUMN {column}")
+    _create_indexes(schema, execute, table, {"operations_by_due"})
 
 
 STEPS: Final[tuple[Step, ...]] = (
     Step(
         version=2,
         what="tables of the bundle's limits",
-        apply=_create_tables("limit_counters", "limit_reservations"),
+        apply=_create_tables("limit_counters", "limit_reservations", later={_BY_DECISION}),
     ),
+    Step(version=3, what="tables of capabilities", apply=_add_capabilities),
+    Step(version=4, what="settlement of operations", apply=_add_settlement),
 )
 CURRENT: Final = int(SCHEMA_VERSION)
 APPEND_ONLY: Final = ("events", "log_checkpoints")
@@ -112,7 +134,12 @@ def check_current(found: int) -> None:
         )
 
 
-def _create_table(schema: SchemaDialect, execute: Execute, table: Table) -> None:
+def _create_table(schema: SchemaDialect, execute: Execute, table: Table, later: Collection[str] = ()) -> None:
     execute(str(CreateTable(table).compile(dialect=schema.dialect)))
+    _create_indexes(schema, execute, table, {str(index.name) for index in table.indexes} - {*later})
+
+
+def _create_indexes(schema: SchemaDialect, execute: Execute, table: Table, names: Collection[str]) -> None:
     for index in sorted(table.indexes, key=lambda index: str(index.name)):
-        execute(str(CreateIndex(index).compile(dialect=schema.dialect)))
+        if index.name in names:
+            execute(str(CreateIndex(index).compile(dialect=schema.dialect)))

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ from typing import Self
 import psycopg
 
 from authz.core.log_checkpoint import Signer
+from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
 from authz.model.record import CommitOutcome, EventQuery, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential
@@ -67,7 +68,7 @@ class PostgresLedger:
                 connection, STATEMENTS, writer="", clock=clock, claim_writer=session.claim_writer
             )
             self._engine.load()
-            session.register_key(signer.kid)
+            session.register_key(signer.identity)
             _log.info("this process writes a chain of the log", extra={"writer": self._engine.writer})
             anchor = AnchorFile(data_dir / ANCHOR_NAME)
             anchor.check_continued(self._reader.find_checkpoint_hash)
@@ -121,9 +122,13 @@ class PostgresLedger:
         """See `authz.ports.Ledger.find_operation`. Raises `StoreUnavailable`."""
         return await self._reader.find_operation(key)
 
-    async def session_exposure(self, session_key: str) -> frozenset[str]:
+    async def due_operations(self, now_ms: int, most: int) -> Sequence[tuple[str, str]]:
+        """See `authz.ports.Ledger.due_operations`. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._reader.due_operations, now_ms, most)
+
+    async def session_exposure(self, *keys: str) -> frozenset[str]:
         """See `authz.ports.Ledger.session_exposure`: what every process had committed when it was asked."""
-        return await self._reader.session_exposure(session_key)
+        return await self._reader.session_exposure(*keys)
 
     async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
         """See `authz.ports.Ledger.search`. Raises `StoreUnavailable`."""
@@ -136,6 +141,22 @@ class PostgresLedger:
     async def is_ready(self) -> bool:
         """See `authz.ports.Ledger.is_ready`. Asked of the store at most once a second, whoever asks."""
         return await self._readiness.check()
+
+    async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
+        """See `authz.ports.Ledger.find_link`. Raises `StoreUnavailable`."""
+        return await self._reader.find_link(tenant, link_hash)
+
+    async def find_links(self, query: LinkQuery) -> Sequence[LinkRecord]:
+        """See `authz.ports.Ledger.find_links`. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._reader.find_links, query)
+
+    async def revocations_since(self, sequence: int) -> Sequence[RevocationRecord]:
+        """See `authz.ports.Ledger.revocations_since`: those of every process. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._reader.revocations_since, sequence)
+
+    async def counters_used(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """See `authz.ports.Ledger.counters_used`. Raises `StoreUnavailable`."""
+        return await self._reader.counters_used(keys)
 
     async def find_credential(self, key_digest: str) -> Credential | None:
         """See `authz.ports.CredentialSource`. Raises `StoreUnavailable`."""

@@ -197,6 +197,8 @@ def is_lost(connection: Connection[TupleRow] | None, fault: Exception | None = N
 class PostgresWriteConnection:
     """The commit engine's connection: one session, which holds the lock of the chain that it writes."""
 
+    is_remote = True
+
     def __init__(self, url: PostgresUrl) -> None:
         self._url = url
         self._connection: Connection[TupleRow] | None = None
@@ -217,11 +219,12 @@ class PostgresWriteConnection:
             raise self._failed(fault, "claiming a writer") from cause(fault, self._url)
         return self._writer
 
-    def register_key(self, kid: str) -> None:
+    def register_key(self, identity: str) -> None:
         """Refuse (`StoreUnavailable`, `store.key_differs`) to run beside processes with another key file.
 
         Keys of calls and digests in the log derive from it, so two files would be two services that do not
-        know each other's. While no other process lives, a new key takes the place of the old one.
+        know each other's. While no other process lives, a new file takes the place of the old one.
+        `identity` names the file, and stays the same through rotations.
         """
         # The session that claimed a chain: a new one would hold no lock.
         connection = self._live()
@@ -229,16 +232,16 @@ class PostgresWriteConnection:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
                 row = connection.execute("SELECT value FROM store_meta WHERE name = %s", (_KEY,)).fetchone()
-                if row is not None and row[0] != kid and _count_others(connection) > 0:
+                if row is not None and row[0] != identity and _count_others(connection) > 0:
                     raise StoreUnavailable(
-                        f"the other processes on this database sign with the key `{row[0]}` and this one "
-                        f"with `{kid}`; give all the same key file, `keys.json` in the data directory",
+                        f"the other processes on this database have the key file `{row[0]}` and this one "
+                        f"has `{identity}`; give all the same key file, `keys.json` in the data directory",
                         code="store.key_differs",
                     )
                 connection.execute(
                     "INSERT INTO store_meta (name, value) VALUES (%s, %s)"
                     " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                    (_KEY, kid),
+                    (_KEY, identity),
                 )
         except psycopg.Error as fault:
             raise self._failed(fault, "registering the key") from cause(fault, self._url)

@@ -24,10 +24,12 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
 from authz.errors import StoreUnavailable
+from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
 from authz.model.record import EventQuery, StoredEvent
 from authz.ports import Credential
-from authz.store import event_search
+from authz.store import capability_reads, event_search
+from authz.store.capability_rows import read_link, read_revocation
 from authz.store.event_search import CREDENTIAL_FIELDS, OPERATION_FIELDS
 from authz.store.postgres_connection import (
     DIALECT,
@@ -40,7 +42,7 @@ from authz.store.postgres_connection import (
     unavailable,
 )
 from authz.store.postgres_url import PostgresUrl
-from authz.store.tables import API_KEYS, OPERATIONS, SESSION_EXPOSURE
+from authz.store.tables import API_KEYS, CAPABILITY_LINKS, LIMIT_COUNTERS, OPERATIONS, SESSION_EXPOSURE
 from authz.store.write_connection import SqlValue
 
 _log = logging.getLogger("authz.store")
@@ -66,6 +68,12 @@ _FIND_CREDENTIALS = _compiled(
     .where(API_KEYS.c.key_digest == _KEYS)
     .where(API_KEYS.c.revoked_at_ms.is_(None))
 )
+_FIND_LINKS = _compiled(select(*CAPABILITY_LINKS.c).where(CAPABILITY_LINKS.c.link_hash == _KEYS))
+_FIND_COUNTERS = _compiled(
+    select(LIMIT_COUNTERS.c.key, LIMIT_COUNTERS.c.used).where(LIMIT_COUNTERS.c.key == _KEYS)
+)
+_FIND_REVOCATIONS = _compiled(capability_reads.FIND_REVOCATIONS)
+_FIND_DUE = _compiled(event_search.FIND_DUE)
 _FIND_CHECKPOINT = _compiled(event_search.FIND_CHECKPOINT)
 
 Rows = Sequence[Sequence[Any]]
@@ -143,15 +151,38 @@ class PostgresReader:
         self._thread.start()
 
     async def find_operation(self, key: str) -> OperationRecord | None:
-        rows = await self._look_up(_FIND_OPERATIONS, key)
+        (rows,) = await self._look_up(_FIND_OPERATIONS, key)
         return event_search.read_operation(key, rows[0]) if rows else None
 
-    async def session_exposure(self, session_key: str) -> frozenset[str]:
-        return frozenset(label for (label,) in await self._look_up(_FIND_EXPOSURES, session_key))
+    async def session_exposure(self, *keys: str) -> frozenset[str]:
+        found = await self._look_up(_FIND_EXPOSURES, *keys)
+        return frozenset(label for rows in found for (label,) in rows)
 
     async def find_credential(self, key_digest: str) -> Credential | None:
-        rows = await self._look_up(_FIND_CREDENTIALS, key_digest)
+        (rows,) = await self._look_up(_FIND_CREDENTIALS, key_digest)
         return event_search.read_credential(rows[0]) if rows else None
+
+    async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
+        (rows,) = await self._look_up(_FIND_LINKS, link_hash)
+        found = (read_link((link_hash, *row)) for row in rows if row[0] == tenant)
+        return next(found, None)
+
+    async def counters_used(self, keys: Sequence[str]) -> Mapping[str, int]:
+        found = await self._look_up(_FIND_COUNTERS, *keys)
+        return {key: int(rows[0][0]) if rows else 0 for key, rows in zip(keys, found, strict=True)}
+
+    def revocations_since(self, sequence: int) -> list[RevocationRecord]:
+        """Blocks. Over the connection of the look-ups: a long search must not hold up a revocation."""
+        rows = self._lookups.fetch(_FIND_REVOCATIONS, (sequence, capability_reads.REVOCATIONS_AT_ONCE))
+        return [read_revocation(row) for row in rows]
+
+    def due_operations(self, now_ms: int, most: int) -> list[tuple[str, str]]:
+        """Blocks. Over the connection of the look-ups, as `revocations_since`."""
+        return [(str(tenant), str(key)) for tenant, key in self._lookups.fetch(_FIND_DUE, (now_ms, most))]
+
+    def find_links(self, query: LinkQuery) -> list[LinkRecord]:
+        """Blocks for as long as it takes."""
+        return [read_link(row) for row in self._search(capability_reads.build_find_links(query))]
 
     def find_checkpoint_hash(self, number: int) -> str | None:
         """Blocks."""
@@ -179,22 +210,27 @@ class PostgresReader:
             self._lookups.close()
         self._searches.close()
 
-    async def _look_up(self, sql: str, key: str) -> Rows:
-        if "\0" in key:
-            return ()  # no text of PostgreSQL holds it, so nothing is found under it
+    async def _look_up(self, sql: str, *keys: str) -> list[Rows]:
+        """What is found under each key: in one request, which others share."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Rows] = loop.create_future()
+        # No text of PostgreSQL holds a NUL, so nothing is found under one that does.
+        asked = {key: _Waiting(sql, key, loop, loop.create_future()) for key in keys if "\0" not in key}
+        if not asked:
+            return [() for _ in keys]
         with self._condition:
             if self._closed:
                 raise StoreUnavailable("the store is closed", code="store.closed")
-            self._waiting.append(_Waiting(sql, key, loop, future))
+            self._waiting += asked.values()
         # Not at once: whatever else this turn of the loop asks for then shares the statement.
         loop.call_soon(self._wake)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await future
+                futures = [waiting.future for waiting in asked.values()]
+                answers = [await futures[0]] if len(futures) == 1 else await asyncio.gather(*futures)
         except TimeoutError:
             raise StoreUnavailable("the store did not answer in time", code="store.timeout") from None
+        found = dict(zip(asked, answers, strict=True))
+        return [found.get(key, ()) for key in keys]
 
     def _wake(self) -> None:
         with self._condition:
@@ -244,10 +280,13 @@ class PostgresReader:
         return found
 
     def _fetch_events(self, statement: Select[Any]) -> list[StoredEvent]:
+        return [event_search.read_event(row) for row in self._search(statement)]
+
+    def _search(self, statement: Select[Any]) -> Rows:
         sql, parameters = bind(statement)
         if any(isinstance(value, str) and "\0" in value for value in parameters):
             return []
-        return [event_search.read_event(row) for row in self._searches.fetch(sql, parameters)]
+        return self._searches.fetch(sql, parameters)
 
 
 def _resolve(batch: Sequence[_Waiting], answer: Callable[[_Waiting], Rows | StoreUnavailable]) -> None:

@@ -4,15 +4,16 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from authz.core.log_checkpoint import Signer
+from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
 from authz.model.record import CommitOutcome, Committed, EventQuery, StoredEvent
-from authz.ports import Clock, CommitUnit, Credential, ExposureWrite
+from authz.ports import Clock, CommitUnit, Credential
 from authz.store.anchor_file import AnchorFile
 from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
 from authz.store.commit_engine import CommitEngine
@@ -102,24 +103,33 @@ class SqliteLedger:
 
     async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
-        if unit.exposure is None:
+        if unit.exposure is None and not unit.delegated:
             return await self._committer.commit(unit)
         # Shielded, so that what became durable is known here even when whoever asked has gone away.
-        return await asyncio.shield(asyncio.ensure_future(self._commit_exposure(unit, unit.exposure)))
+        return await asyncio.shield(asyncio.ensure_future(self._commit_exposures(unit)))
 
-    async def _commit_exposure(self, unit: CommitUnit, exposure: ExposureWrite) -> CommitOutcome:
+    async def _commit_exposures(self, unit: CommitUnit) -> CommitOutcome:
         committed = await self._committer.commit(unit)
         if isinstance(committed, Committed):
-            self._exposures.add(exposure.session_key, exposure.labels)
+            for exposure in (unit.exposure, *unit.delegated):
+                if exposure is not None:
+                    self._exposures.add(exposure.session_key, exposure.labels)
         return committed
 
     async def find_operation(self, key: str) -> OperationRecord | None:
         """See `authz.ports.Ledger.find_operation`. Raises `StoreUnavailable`."""
         return self._reader.find_operation(key)
 
-    async def session_exposure(self, session_key: str) -> frozenset[str]:
+    async def due_operations(self, now_ms: int, most: int) -> Sequence[tuple[str, str]]:
+        """See `authz.ports.Ledger.due_operations`. Raises `StoreUnavailable`."""
+        return self._reader.due_operations(now_ms, most)
+
+    async def session_exposure(self, *keys: str) -> frozenset[str]:
         """See `authz.ports.Ledger.session_exposure`. Raises `StoreUnavailable`."""
-        return self._exposures.find(session_key, self._reader.session_exposure)
+        found = frozenset[str]()
+        for key in keys:
+            found |= self._exposures.find(key, self._reader.session_exposure)
+        return found
 
     async def search(self, query: EventQuery) -> Sequence[StoredEvent]:
         """See `authz.ports.Ledger.search`; in a thread, since it may read much. Raises `StoreUnavailable`."""
@@ -135,6 +145,22 @@ class SqliteLedger:
     async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""
         return self._reader.find_event(tenant, decision_id)
+
+    async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
+        """See `authz.ports.Ledger.find_link`. Raises `StoreUnavailable`."""
+        return self._reader.find_link(tenant, link_hash)
+
+    async def find_links(self, query: LinkQuery) -> Sequence[LinkRecord]:
+        """See `authz.ports.Ledger.find_links`; in a thread, since it may read much."""
+        return await asyncio.to_thread(self._searcher.find_links, query)
+
+    async def revocations_since(self, sequence: int) -> Sequence[RevocationRecord]:
+        """See `authz.ports.Ledger.revocations_since`. Raises `StoreUnavailable`."""
+        return self._reader.revocations_since(sequence)
+
+    async def counters_used(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """See `authz.ports.Ledger.counters_used`. Raises `StoreUnavailable`."""
+        return {key: self._reader.counter_used(key) for key in keys}
 
     async def find_credential(self, key_digest: str) -> Credential | None:
         """See `authz.ports.CredentialSource`. Raises `StoreUnavailable`."""

@@ -301,6 +301,8 @@ class ProcessLock:
 class SqliteWriteConnection:
     """The commit engine's connection. Reopens itself when the driver leaves it unusable."""
 
+    is_remote = False
+
     def __init__(self, path: Path, *, busy_timeout_ms: int) -> None:
         self._path = path
         self._busy_timeout_ms = busy_timeout_ms

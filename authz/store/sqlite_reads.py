@@ -13,10 +13,12 @@ from typing import Any
 from sqlalchemy import Select
 
 from authz.errors import StoreUnavailable
+from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
 from authz.model.record import EventQuery, StoredEvent
 from authz.ports import Credential
-from authz.store import event_search
+from authz.store import capability_reads, event_search
+from authz.store.capability_rows import read_link, read_revocation
 from authz.store.sqlite_connection import DIALECT, bind, open_read_only, read_writer, unavailable
 from authz.store.write_connection import SqlValue
 
@@ -26,8 +28,12 @@ def _compiled(statement: Select[Any]) -> str:
 
 
 _FIND_OPERATION = _compiled(event_search.FIND_OPERATION)
+_FIND_DUE = _compiled(event_search.FIND_DUE)
 _FIND_EXPOSURE = _compiled(event_search.FIND_EXPOSURE)
 _FIND_CREDENTIAL = _compiled(event_search.FIND_CREDENTIAL)
+_FIND_LINK = _compiled(capability_reads.FIND_LINK)
+_FIND_COUNTER = _compiled(capability_reads.FIND_COUNTER)
+_FIND_REVOCATIONS = _compiled(capability_reads.FIND_REVOCATIONS)
 _FIND_CHECKPOINT = _compiled(event_search.FIND_CHECKPOINT)
 
 
@@ -46,12 +52,30 @@ class SqliteReader:
         rows = self._fetch(_FIND_OPERATION, (key,))
         return event_search.read_operation(key, rows[0]) if rows else None
 
+    def due_operations(self, now_ms: int, most: int) -> list[tuple[str, str]]:
+        return [(str(tenant), str(key)) for tenant, key in self._fetch(_FIND_DUE, (now_ms, most))]
+
     def session_exposure(self, session_key: str) -> frozenset[str]:
         return frozenset(label for (label,) in self._fetch(_FIND_EXPOSURE, (session_key,)))
 
     def find_credential(self, key_digest: str) -> Credential | None:
         rows = self._fetch(_FIND_CREDENTIAL, (key_digest,))
         return event_search.read_credential(rows[0]) if rows else None
+
+    def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
+        rows = self._fetch(_FIND_LINK, (link_hash, tenant))
+        return read_link(rows[0]) if rows else None
+
+    def find_links(self, query: LinkQuery) -> list[LinkRecord]:
+        return [read_link(row) for row in self._fetch(*bind(capability_reads.build_find_links(query)))]
+
+    def revocations_since(self, sequence: int) -> list[RevocationRecord]:
+        values = (sequence, capability_reads.REVOCATIONS_AT_ONCE)
+        return [read_revocation(row) for row in self._fetch(_FIND_REVOCATIONS, values)]
+
+    def counter_used(self, key: str) -> int:
+        rows = self._fetch(_FIND_COUNTER, (key,))
+        return int(rows[0][0]) if rows else 0
 
     def find_checkpoint_hash(self, number: int) -> str | None:
         rows = self._fetch(_FIND_CHECKPOINT, (number,))

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from sqlalchemy import ClauseElement, Dialect, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from authz.store.capability_statements import CapabilityStatements, compile_capability_statements
 from authz.store.limit_statements import LimitStatements, compile_limit_statements
+from authz.store.sql_parts import is_listed
 from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS, OPERATIONS, SESSION_EXPOSURE, STORE_META
 
 EVENT_COLUMNS = tuple(EVENTS.columns.keys())
@@ -36,10 +38,12 @@ class Statements:
     """writer, sequence -> text, hash."""
     select_last_sequence: str
     """writer -> sequence of its newest record."""
+    select_versions: str
+    """JSON array of keys -> key, tenant, version of the operations that exist."""
     insert_operation: str
     """All columns of `operations`, in table order; nothing happens when the key exists."""
     move_operation: str
-    """fingerprint, state, decision_id, expires_at_ms, version; then key, tenant, expected version."""
+    """All columns of `operations` but key and tenant, in table order; then key, tenant, expected version."""
     insert_exposure: str
     """session_key, label; nothing happens when it is there."""
     select_checkpoint: str
@@ -47,7 +51,9 @@ class Statements:
     insert_checkpoint: str
     """number, at_ms, token, hash."""
     limits: LimitStatements
-    """Counters of the bundle's limits: see `authz.store.limit_statements`."""
+    """Counters of limits and budgets: see `authz.store.limit_statements`."""
+    capabilities: CapabilityStatements
+    """Proofs, links and revocations: see `authz.store.capability_statements`."""
     write_ballast: str
     """name, value; replaces the value when the name is there."""
     remove_ballast: str
@@ -65,13 +71,16 @@ def compile_statements(dialect: Dialect) -> Statements:
         .where(heads.hash == bindparam("from_hash"))
         .values(sequence=bindparam("sequence"), hash=bindparam("hash"))
     )
-    moved = ("fingerprint", "state", "decision_id", "expires_at_ms", "version")
+    moved = tuple(name for name in OPERATION_COLUMNS if name not in ("key", "tenant"))
     move_operation = (
         update(OPERATIONS)
         .where(operations.key == bindparam("at_key"))
         .where(operations.tenant == bindparam("at_tenant"))
         .where(operations.version == bindparam("from_version"))
         .values({name: bindparam(name) for name in moved})
+    )
+    versions = select(operations.key, operations.tenant, operations.version).where(
+        is_listed(operations.key, dialect)
     )
     event_at = select(events.text, events.hash).where(events.writer == bindparam("writer"))
     last = select(events.sequence).where(events.writer == bindparam("writer"))
@@ -94,6 +103,7 @@ def compile_statements(dialect: Dialect) -> Statements:
         select_heads=build(select(heads.writer, heads.sequence, heads.hash)),
         select_event=build(event_at.where(events.sequence == bindparam("sequence")), "writer", "sequence"),
         select_last_sequence=build(last.order_by(events.sequence.desc()), "writer"),
+        select_versions=build(versions, "keys"),
         insert_operation=build(insert_new(OPERATIONS).on_conflict_do_nothing(), *OPERATION_COLUMNS),
         move_operation=build(move_operation, *moved, "at_key", "at_tenant", "from_version"),
         insert_exposure=build(
@@ -102,6 +112,7 @@ def compile_statements(dialect: Dialect) -> Statements:
         select_checkpoint=build(newest.order_by(checkpoints.number.desc())),
         insert_checkpoint=build(insert(LOG_CHECKPOINTS), *LOG_CHECKPOINTS.columns.keys()),
         limits=compile_limit_statements(dialect, build),
+        capabilities=compile_capability_statements(dialect, build),
         write_ballast=build(write_ballast, "name", "value"),
         remove_ballast=build(remove_ballast, "at_name"),
     )

@@ -7,7 +7,7 @@ trace have their own; every other filter of `EventQuery` scans one tenant's reco
 from sqlalchemy import BigInteger, Index, MetaData, Text, text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "4"
 
 
 class _Table(SQLModel):
@@ -17,8 +17,12 @@ class _Table(SQLModel):
 
 
 _POSITION = ("recorded_at_ms", "writer", "sequence")
+_ISSUED = ("issued_at_ms", "link_hash")
 _ONE_TREE = {"sqlite_with_rowid": False}
 """Small rows with a text key: one page to write instead of a table's and an index's."""
+_NONE = {"server_default": text("0")}
+_EMPTY = {"server_default": text("''")}
+"""Of columns that a later version of the schema added: what rows from before have in them."""
 
 
 def _partial_index(name: str, column: str, *rest: str) -> Index:
@@ -82,7 +86,16 @@ class OperationRow(_Table, table=True):
     """Where one logical effect stands."""
 
     __tablename__ = "operations"
-    __table_args__ = _ONE_TREE
+    __table_args__ = (
+        # Only those of runtimes that settle, and only until they do: few, and most commits write none.
+        Index(
+            "operations_by_due",
+            "due_ms",
+            sqlite_where=text("due_ms <> 0"),
+            postgresql_where=text("due_ms <> 0"),
+        ),
+        _ONE_TREE,
+    )
 
     key: str = Field(sa_type=Text, primary_key=True)
     tenant: str = Field(sa_type=Text)
@@ -91,6 +104,15 @@ class OperationRow(_Table, table=True):
     decision_id: str = Field(sa_type=Text)
     expires_at_ms: int = Field(sa_type=BigInteger)
     version: int = Field(sa_type=BigInteger)
+    settles: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
+    cancel_requested: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
+    attempt: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
+    first_at_ms: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
+    settled_at_ms: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
+    external_id: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
+    result_digest: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
+    due_ms: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
+    """`OperationWrite.due_ms`."""
 
 
 class SessionExposureRow(_Table, table=True):
@@ -124,12 +146,72 @@ class LimitReservationRow(_Table, table=True):
     """What one decision takes of a counter, until it ends."""
 
     __tablename__ = "limit_reservations"
-    __table_args__ = _ONE_TREE
+    __table_args__ = (Index("limit_reservations_by_decision", "decision_id"), _ONE_TREE)
 
     key: str = Field(sa_type=Text, primary_key=True)
     until_ms: int = Field(sa_type=BigInteger, primary_key=True)
     decision_id: str = Field(sa_type=Text, primary_key=True)
     amount: int = Field(sa_type=BigInteger)
+
+
+class CapabilityLinkRow(_Table, table=True):
+    """One link of a capability chain: `authz.model.capability.LinkRecord`. Rows are only ever added."""
+
+    __tablename__ = "capability_links"
+    __table_args__ = (
+        # Each in the order of a search, as those of `events`. The key is one tenant's, by its hash.
+        Index("capability_links_by_agent", "tenant", "agent", *_ISSUED),
+        Index("capability_links_by_holder", "tenant", "holder", *_ISSUED),
+        Index("capability_links_by_jti", "tenant", "jti", *_ISSUED),
+        Index("capability_links_by_root", "tenant", "root_hash", *_ISSUED),
+        Index("capability_links_by_time", "tenant", *_ISSUED),
+    )
+
+    link_hash: str = Field(sa_type=Text, primary_key=True)
+    tenant: str = Field(sa_type=Text, primary_key=True)
+    parent_hash: str | None = Field(default=None, sa_type=Text)
+    root_hash: str = Field(sa_type=Text)
+    origin: str = Field(sa_type=Text)
+    jti: str = Field(sa_type=Text)
+    holder: str = Field(sa_type=Text)
+    agent: str = Field(sa_type=Text)
+    subject: str = Field(sa_type=Text)
+    depth: int = Field(sa_type=BigInteger)
+    issued_at_ms: int = Field(sa_type=BigInteger)
+    expires_at_ms: int = Field(sa_type=BigInteger)
+    details: str = Field(sa_type=Text)
+    inherited: str = Field(sa_type=Text)
+    """JSON, as `tool_digests` and `task`: see `authz.store.capability_rows`."""
+    tool_digests: str = Field(sa_type=Text)
+    child_trace: str = Field(sa_type=Text)
+    task: str | None = Field(default=None, sa_type=Text)
+    issued_by: str = Field(sa_type=Text)
+
+
+class RevocationRow(_Table, table=True):
+    """One revocation: `authz.model.capability.RevocationRecord`. Swept away when it stops nothing more."""
+
+    __tablename__ = "revocations"
+    __table_args__ = (Index("revocations_by_sequence", "sequence", unique=True), _ONE_TREE)
+
+    tenant: str = Field(sa_type=Text, primary_key=True)
+    kind: str = Field(sa_type=Text, primary_key=True)
+    value: str = Field(sa_type=Text, primary_key=True)
+    until_ms: int = Field(sa_type=BigInteger)
+    reason: str = Field(sa_type=Text)
+    revoked_by: str = Field(sa_type=Text)
+    revoked_at_ms: int = Field(sa_type=BigInteger)
+    sequence: int = Field(sa_type=BigInteger)
+
+
+class ProofUseRow(_Table, table=True):
+    """A proof of possession that was used. Swept away when nobody takes it any more."""
+
+    __tablename__ = "proof_uses"
+    __table_args__ = _ONE_TREE
+
+    key: str = Field(sa_type=Text, primary_key=True)
+    until_ms: int = Field(sa_type=BigInteger)
 
 
 class ApiKeyRow(_Table, table=True):
@@ -166,5 +248,8 @@ OPERATIONS = METADATA.tables["operations"]
 SESSION_EXPOSURE = METADATA.tables["session_exposure"]
 LIMIT_COUNTERS = METADATA.tables["limit_counters"]
 LIMIT_RESERVATIONS = METADATA.tables["limit_reservations"]
+CAPABILITY_LINKS = METADATA.tables["capability_links"]
+REVOCATIONS = METADATA.tables["revocations"]
+PROOF_USES = METADATA.tables["proof_uses"]
 API_KEYS = METADATA.tables["api_keys"]
 STORE_META = METADATA.tables["store_meta"]

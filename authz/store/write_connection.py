@@ -16,6 +16,11 @@ class NothingWritten(StoreUnavailable):
 class WriteConnection(Protocol):
     """The little that a commit needs of a database. Every method raises `StoreUnavailable` on failure."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether each request is a round trip, so that few requests are worth more work in each."""
+        ...
+
     def begin(self) -> None:
         """Start a transaction that no other writer can interleave with."""
         ...

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from authz.store.database import Database
 from authz.store.group_commit import CommitLimits
@@ -67,15 +68,20 @@ class DurableStore:
 
     def records_on_disk(self) -> int:
         """How many records another connection sees."""
-        count = "SELECT count(*) FROM events"
+        return self.rows_on_disk("events")
+
+    def rows_on_disk(self, table: str) -> int:
+        """How many rows of a table another connection sees."""
+        ((count,),) = self.fetch(f"SELECT count(*) FROM {table}")
+        return int(count)
+
+    def fetch(self, query: str) -> list[tuple[Any, ...]]:
+        """All rows, as another connection sees them."""
         if isinstance(self.database, PostgresUrl):
             with contextlib.closing(connect(self.database, part="test")) as server:
-                row = server.execute(count).fetchone()
-        else:
-            with contextlib.closing(open_read_only(self.database)) as file:
-                row = file.execute(count).fetchone()
-        assert row is not None
-        return int(row[0])
+                return server.execute(query.encode()).fetchall()
+        with contextlib.closing(open_read_only(self.database)) as file:
+            return file.execute(query).fetchall()
 
     def assert_sound(self, keys: ServiceKeys, records: int) -> None:
         """The log verifies, and has so many records."""

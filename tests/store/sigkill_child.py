@@ -5,6 +5,7 @@ Prints `writer sequence hash number` after each answer.
 """
 
 import asyncio
+import dataclasses
 import itertools
 import os
 import sys
@@ -18,6 +19,7 @@ from authz.store.ledger import DurableLedger
 from authz.store.postgres import PostgresLedger
 from authz.store.postgres_url import PostgresUrl
 from authz.store.sqlite import SqliteLedger
+from tests.store.capability_world import proof, revoked
 from tests.store.world import operation, unit
 
 
@@ -41,7 +43,10 @@ async def main(database: str, keys: Path) -> None:
 
     async def client() -> None:
         for number in numbers:
-            outcome = await ledger.commit(unit(number, operation(f"k-{number}", decision_id=f"d-{number}")))
+            write = operation(f"k-{number}", decision_id=f"d-{number}")
+            used, stopped = proof(f"p-{number}", until_ms=10**15), revoked(f"l-{number}", until_ms=10**15)
+            wanted = dataclasses.replace(unit(number, write), proof=used, revocations=(stopped,))
+            outcome = await ledger.commit(wanted)
             assert isinstance(outcome, Committed)
             # One system call a line, and not buffered: what the parent reads was acknowledged.
             line = f"{outcome.writer} {outcome.sequence} {outcome.hash} {number}\n"

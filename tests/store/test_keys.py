@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from authz.errors import ConfigError
-from authz.store.jwks import load_jwks, thumbprint
+from authz.store.jwks import load_log_keys
 from authz.store.keys import ServiceKeys
 
 
@@ -32,6 +32,7 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     first = ServiceKeys.load_or_create(path)
     with pytest.raises(FileExistsError):
         ServiceKeys.generate().write_new(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["keys.json"]
     assert ServiceKeys.load(path).kid == first.kid
 
 
@@ -55,27 +56,52 @@ def test_damaged_files_are_refused_without_quoting_them(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     keys = ServiceKeys.load_or_create(path)
     good = json.loads(path.read_bytes())
+    (key,) = good["keys"]
+    jwk = key["jwk"]
     other = ServiceKeys.generate().public_jwks()["keys"][0]["x"]
+
+    def with_key(**members: object) -> dict[str, object]:
+        return {**good, "keys": [{**key, **members}]}
+
     damaged: list[object] = [
         [],
         {},
-        {**good, "version": 2},
+        {**good, "version": 1},
+        {**good, "version": 3},
+        {**good, "more": 1},
         {**good, "secret": good["secret"][:-4]},
         {**good, "secret": "*" * 43},
-        {**good, "signing_key": {**good["signing_key"], "x": other}},
-        {**good, "signing_key": {**good["signing_key"], "crv": "X25519"}},
-        {**good, "signing_key": {**good["signing_key"], "d": "AAAA"}},
-        {**good, "signing_key": None},
+        {**good, "secret": None},
+        {**good, "id": other},
+        {**good, "id": None},
+        {**good, "keys": []},
+        {**good, "keys": None},
+        {**good, "keys": ["d"]},
+        {**good, "keys": [key, key]},
+        {**good, "keys": [{**key, "active_from_ms": 1}, key]},
+        with_key(jwk={**jwk, "x": other}),
+        with_key(jwk={**jwk, "crv": "X25519"}),
+        with_key(jwk={**jwk, "d": "AAAA"}),
+        with_key(jwk={name: jwk[name] for name in ("kty", "crv", "x")}),
+        with_key(jwk=None),
+        with_key(withdrawn_at_ms=1),
+        with_key(published_at_ms=True),
+        with_key(active_from_ms=-1),
+        with_key(active_from_ms=1.0),
+        with_key(active_from_ms=10**18),
+        with_key(state="active"),
     ]
     for content in damaged:
         path.write_text(json.dumps(content))
         with pytest.raises(ConfigError, match="damaged") as refused:
             ServiceKeys.load(path)
         assert refused.value.__cause__ is None
+        assert refused.value.__suppress_context__
         assert good["secret"] not in str(refused.value)
-    path.write_text(json.dumps(good)[:-10])
-    with pytest.raises(ConfigError, match="damaged"):
-        ServiceKeys.load(path)
+    for text in (json.dumps(good)[:-10], "[" * 100_000, "\udcff"):
+        path.write_text(text, errors="surrogateescape")
+        with pytest.raises(ConfigError, match="damaged"):
+            ServiceKeys.load(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         ServiceKeys.load(tmp_path / "absent.json")
     assert keys.kid
@@ -87,7 +113,7 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
     content = json.loads(path.read_bytes())
     shown = f"{keys!r} {keys} {keys.public_jwks()}"
     assert content["secret"] not in shown
-    assert content["signing_key"]["d"] not in shown
+    assert content["keys"][0]["jwk"]["d"] not in shown
     for leak in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
             leak(keys)
@@ -101,7 +127,7 @@ def test_what_is_signed_verifies_with_what_is_published(tmp_path: Path) -> None:
     assert header == {"alg": "EdDSA", "typ": "example+jwt", "kid": keys.kid}
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps(keys.public_jwks()))
-    published = load_jwks(path)
+    published = load_log_keys(path).keys
     assert jwt.PyJWS().decode(token, published[keys.kid], algorithms=["EdDSA"]) == '{"a":"ü"}'.encode()
     assert set(keys.public_jwks()["keys"][0]) == {"kty", "crv", "x", "kid", "use", "alg"}
 
@@ -110,12 +136,6 @@ def test_what_is_signed_verifies_with_what_is_published(tmp_path: Path) -> None:
 def test_headers_that_are_not_signed(header: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="typ"):
         ServiceKeys.generate().sign(header, {})
-
-
-def test_thumbprint_of_rfc_8037() -> None:
-    # RFC 8037, appendix A.3.
-    jwk = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
-    assert thumbprint(jwk) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
 
 def test_derived_keys_are_apart() -> None:
@@ -136,4 +156,4 @@ def test_key_sets_that_are_none(tmp_path: Path, content: str) -> None:
     path = tmp_path / "jwks.json"
     path.write_text(content)
     with pytest.raises(ConfigError):
-        load_jwks(path)
+        load_log_keys(path)

@@ -235,15 +235,34 @@ async def test_slots_of_a_clock_that_is_behind_share_the_cap(ledger: AnyLedger, 
 async def test_a_clock_that_was_far_ahead_does_not_hold_slots_for_ever(
     ledger: AnyLedger, clock: Clock
 ) -> None:
+    """What each had left it has at least, and no longer than what is asked for now would have."""
     clock.at_ms = START_MS + 100 * HOUR_MS
-    assert fitted([await take(ledger, slot(clock.at_ms + ends_ms)) for ends_ms in (4000, 9000, 1)]) == 2
+    assert fitted([await take(ledger, slot(clock.at_ms + ends_ms)) for ends_ms in (4000, 90_000, 1)]) == 2
     clock.at_ms = START_MS
 
     refused = await take(ledger, slot(clock.at_ms + 60_000))
-    assert refused == LimitReached(reached=(Reached(key="slots", frees_at_ms=START_MS + 4000),))
-    clock.at_ms = START_MS + 4000
+    assert refused == LimitReached(reached=(Reached(key="slots", frees_at_ms=START_MS + 60_000),))
+    clock.at_ms = START_MS + 60_000
     outcomes = [await take(ledger, slot(clock.at_ms + 60_000)) for _ in range(2)]
-    assert fitted(outcomes) == 1, "what each had left, it still has: no more and no less"
+    assert fitted(outcomes) == 1, "the other had more left"
+    clock.at_ms = START_MS + 90_000
+    outcomes = [await take(ledger, slot(clock.at_ms + 60_000)) for _ in range(2)]
+    assert fitted(outcomes) == 1
+
+
+async def test_what_ends_with_a_capability_ends_then_though_the_clock_was_ahead(
+    ledger: AnyLedger, clock: Clock
+) -> None:
+    """A budget that came back before its link ends could be spent twice."""
+    ends_ms = START_MS + 48 * HOUR_MS
+    for ahead_ms in (10 * HOUR_MS, 299_000, 20 * HOUR_MS):
+        clock.at_ms = START_MS + ahead_ms
+        assert isinstance(await take(ledger, slot(ends_ms, cap=3)), Committed)
+        clock.at_ms = START_MS
+        await take(ledger, slot(ends_ms, cap=0))
+    for at_ms in (START_MS, START_MS + HOUR_MS, ends_ms - 21 * HOUR_MS, ends_ms - 300_000, ends_ms - 1):
+        clock.at_ms = at_ms
+        assert isinstance(await take(ledger, slot(ends_ms, cap=3)), LimitReached)
 
 
 async def test_a_decision_that_ended_before_its_commit_takes_no_slot(ledger: AnyLedger, clock: Clock) -> None:

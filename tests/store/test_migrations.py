@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -21,8 +22,11 @@ from authz.store.api_keys import digest_api_key, list_api_keys
 from authz.store.database import find_version, migrate
 from authz.store.keys import ServiceKeys
 from authz.store.postgres_url import PostgresUrl
+from tests.store import version_1, version_2
+from tests.store.capability_world import link, proof, releasing, spending
 from tests.store.durable import DurableStore
 from tests.store.version_1 import copy_rows, make_version_1
+from tests.store.version_2 import make_version_2
 from tests.store.world import operation, unit
 from tests.support.command import run_command
 from tests.support.postgres import Postgres
@@ -43,17 +47,27 @@ def other(store: DurableStore, postgres: Postgres, tmp_path: Path) -> Iterator[D
         yield DurableStore(database=PostgresUrl.parse(url), folder=folder)
 
 
+@pytest.fixture(params=[1, 2])
+def version(request: pytest.FixtureRequest) -> int:
+    """An old version of the schema."""
+    return int(request.param)
+
+
 @pytest.fixture
-async def old(store: DurableStore, other: DurableStore) -> DurableStore:
-    """A database of version 1 with five records, operations, exposure, a checkpoint and a key."""
+async def old(store: DurableStore, other: DurableStore, version: int) -> DurableStore:
+    """An old database with five records, operations, exposure, a checkpoint and a key; of 2 with a limit."""
     ledger, _ = store.open(signer=KEYS)
     async with ledger:
         created = await ledger.create_api_key(name="ci", roles=["decide"], profile="runtime")
         SECRETS["ci"] = created.secret
         for number in range(5):
             exposure = ExposureWrite(session_key="s", labels=frozenset({f"label-{number}"}))
-            await ledger.commit(unit(number, operation(f"k-{number}"), exposure))
-    make_version_1(other, copy_rows(store))
+            whole = unit(number, operation(f"k-{number}"), exposure)
+            await ledger.commit(dataclasses.replace(whole, reservations=(spending(cap=5),)))
+    if version == 1:
+        make_version_1(other, copy_rows(store))
+    else:
+        make_version_2(other, copy_rows(store, version_2.TABLES))
     return other
 
 
@@ -87,9 +101,12 @@ def set_version(store: DurableStore, version: str) -> None:
             file.execute(statement)
 
 
-async def test_an_old_database_is_brought_up_to_date(store: DurableStore, old: DurableStore) -> None:
-    assert find_version(old.database) == 1
-    before = copy_rows(old)
+async def test_an_old_database_is_brought_up_to_date(
+    store: DurableStore, old: DurableStore, version: int
+) -> None:
+    assert find_version(old.database) == version
+    tables = version_1.TABLES if version == 1 else version_2.TABLES
+    before = copy_rows(old, tables)
 
     ledger, _ = old.open(signer=KEYS)
     async with ledger:
@@ -105,24 +122,34 @@ async def test_an_old_database_is_brought_up_to_date(store: DurableStore, old: D
         assert isinstance(after, Committed)
         assert after.sequence == 6, "the chain goes on"
     old.assert_sound(KEYS, 6)
-    now = copy_rows(old)
+    now = copy_rows(old, tables)
     for table in before.keys() - {"store_meta", "log_heads"}:
         assert set(before[table]) <= set(now[table]), f"rows of {table} are gone"
     assert describe(old) == describe(store), "as if it had been made today"
+
+
+async def test_what_an_old_database_reserved_is_given_back(old: DurableStore, version: int) -> None:
+    ledger, _ = old.open(signer=KEYS)
+    async with ledger:
+        assert await ledger.counters_used(["budget"]) == {"budget": 0 if version == 1 else 5}
+        used = dataclasses.replace(releasing(9, 3), proof=proof(), links=(link("a"),))
+        assert isinstance(await ledger.commit(used), Committed)
+        assert await ledger.counters_used(["budget"]) == {"budget": 0 if version == 1 else 4}
+        assert await ledger.find_link("default", "a") == link("a")
 
 
 def test_steps_are_numbered_without_gap() -> None:
     assert [step.version for step in migrations.STEPS] == list(range(2, migrations.CURRENT + 1))
 
 
-@pytest.mark.parametrize("version", ["99", "0", "x", ""])
-async def test_a_version_that_is_not_ours_is_left_alone(store: DurableStore, version: str) -> None:
+@pytest.mark.parametrize("wrong", ["99", "0", "x", ""])
+async def test_a_version_that_is_not_ours_is_left_alone(store: DurableStore, wrong: str) -> None:
     ledger, _ = store.open(signer=KEYS)
     async with ledger:
         await ledger.commit(unit(1))
-    set_version(store, version)
+    set_version(store, wrong)
     before = describe(store), copy_rows(store)
-    said = "run the newer program" if version == "99" else "not one of this program"
+    said = "run the newer program" if wrong == "99" else "not one of this program"
     for attempt in (
         lambda: store.open(signer=KEYS),
         lambda: migrate(store.database),
@@ -172,7 +199,7 @@ async def test_many_that_start_together_migrate_once(
 
 
 async def test_the_commands(
-    old: DurableStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    old: DurableStore, version: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AUTHZ_DATA_DIR", str(old.folder))
     if isinstance(old.database, PostgresUrl):
@@ -182,7 +209,7 @@ async def test_the_commands(
                 "AUTHZ_DATABASE_URL", f"postgresql://postgres@/{server.info.dbname}?host={host}"
             )
     assert run_command(store_status) == 1
-    assert "version 1 of 2" in capsys.readouterr().out
+    assert f"version {version} of {migrations.CURRENT}" in capsys.readouterr().out
     for command, arguments in (
         (keys_list, ()),
         (keys_create, ("--name", "x", "--roles", "decide", "--profile", "runtime")),
@@ -190,7 +217,7 @@ async def test_the_commands(
         assert run_command(command, *arguments) == 2
         assert "authz store migrate" in capsys.readouterr().err
     assert run_command(store_migrate) == 0
-    assert "from version 1 to 2" in capsys.readouterr().out
+    assert f"from version {version} to {migrations.CURRENT}" in capsys.readouterr().out
     assert run_command(store_migrate) == 0
     assert "already" in capsys.readouterr().out
     assert run_command(store_status) == 0

@@ -16,6 +16,7 @@ from authz.store import postgres_connection
 from authz.store.api_keys import digest_api_key
 from authz.store.credential_cache import CREDENTIAL_CACHE_SECONDS
 from authz.store.group_commit import CommitLimits
+from authz.store.key_rotation import rotate_keys
 from authz.store.keys import ServiceKeys
 from authz.store.log_audit import LogSnapshot, verify_log
 from authz.store.postgres import PostgresLedger
@@ -307,6 +308,27 @@ async def test_another_key_file_is_refused_beside_living_processes(url: Postgres
         assert refused.value.code == "store.key_differs"
     async with open_ledger(url, tmp_path / "new", signer=other):
         pass
+
+
+async def test_processes_of_one_key_file_go_on_together_across_a_rotation(
+    url: PostgresUrl, tmp_path: Path
+) -> None:
+    """Also one that starts when the key in use is another than when the first one started."""
+    path = tmp_path / "keys.json"
+    first = ServiceKeys.load_or_create(path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with open_ledger(url, tmp_path / "a", signer=first) as one:
+        await one.commit(unit(1))
+        rotate_keys(path, now_ms=1, publish_seconds=300, lifetime_seconds=60, at_once=True)
+        second = ServiceKeys.load_or_create(path)
+        assert (first.kid != second.kid, first.identity) == (True, second.identity)
+        async with open_ledger(url, tmp_path / "b", signer=second) as two:
+            await two.commit(unit(2))
+            await one.commit(unit(3))
+    with LogSnapshot(url) as snapshot:
+        report = verify_log(snapshot, second.public_keys())
+    assert (report.findings, report.records) == ((), 3)
 
 
 async def test_an_anchor_of_another_log_is_refused(

@@ -12,7 +12,7 @@ from authz.store.database import Database, open_session
 from authz.store.keys import ServiceKeys
 from authz.store.log_audit import LogSnapshot, verify_log
 from authz.store.postgres_url import PostgresUrl
-from authz.store.tables import OPERATIONS
+from authz.store.tables import OPERATIONS, PROOF_USES, REVOCATIONS
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 6
@@ -65,5 +65,11 @@ def check(database: Database, keys: Path, acknowledged: Acknowledged) -> None:
             assert snapshot.find_hash(writer, sequence) == record_hash
     with open_session(database, "read") as session:
         decided = dict(session.fetch(select(OPERATIONS.c.key, OPERATIONS.c.decision_id)))
+        used = {key for (key,) in session.fetch(select(PROOF_USES.c.key))}
+        stopped = session.fetch(select(REVOCATIONS.c.value, REVOCATIONS.c.sequence))
     for _, number in acknowledged.values():
         assert decided[f"k-{number}"] == f"d-{number}", "the operation came with its record"
+    numbers = {key.removeprefix("k-") for key in decided}
+    assert used == {f"p-{number}" for number in numbers}, "and so did the proof, or neither"
+    assert {value for value, _ in stopped} == {f"l-{number}" for number in numbers}
+    assert sorted(sequence for _, sequence in stopped) == list(range(1, len(numbers) + 1))

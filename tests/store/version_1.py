@@ -6,7 +6,7 @@ A frozen copy: what was released stays as it was, whatever the models say today.
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.sql import SQL, Identifier, Placeholder
@@ -64,16 +64,23 @@ $$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$;
 Rows = Mapping[str, Sequence[Sequence[Any]]]
 
 
-def copy_rows(store: DurableStore) -> Rows:
-    """Everything that the tables of version 1 hold in a database of today."""
+def copy_rows(store: DurableStore, tables: Sequence[str] = TABLES) -> Rows:
+    """Everything that the tables of an old version hold in a database of today."""
     if isinstance(store.database, PostgresUrl):
         with contextlib.closing(psycopg.connect(store.database.conninfo)) as server:
             return {
-                table: server.execute(SQL("SELECT * FROM {}").format(Identifier(table))).fetchall()
-                for table in TABLES
+                table: server.execute(SQL(_select(table)).format(Identifier(table))).fetchall()
+                for table in tables
             }
     with contextlib.closing(sqlite3.connect(store.database)) as file:
-        return {table: file.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
+        return {table: file.execute(_select(table).format(table)).fetchall() for table in tables}
+
+
+def _select(table: str) -> LiteralString:
+    """The columns that the table had in old versions."""
+    if table == "operations":
+        return 'SELECT "key", tenant, fingerprint, state, decision_id, expires_at_ms, version FROM {}'
+    return "SELECT * FROM {}"
 
 
 def make_version_1(store: DurableStore, rows: Rows) -> None:

@@ -110,9 +110,15 @@ class WatchedConnection:
         """How many of the next transactions that write records fail, with nothing written."""
         self.fail_after_commit = 0
         """The same, but they are durable and only the answer is lost."""
+        self.fail_at = ""
+        """Statements that begin so fail, once each."""
         self._writes_records = False
         self.asked = 0
         """How often the database was asked for something, BEGIN and COMMIT left out."""
+
+    @property
+    def is_remote(self) -> bool:
+        return self.inner.is_remote
 
     def hold(self) -> None:
         """Let the next COMMIT wait for `release`."""
@@ -144,29 +150,35 @@ class WatchedConnection:
         self.order.append("rollback")
         self.inner.rollback()
 
-    def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
+    def _ask(self, sql: str) -> None:
         self.asked += 1
+        if self.fail_at and sql.startswith(self.fail_at):
+            self.fail_at = ""
+            raise StoreUnavailable("the disk is full")
+
+    def execute(self, sql: str, parameters: Sequence[SqlValue]) -> int:
+        self._ask(sql)
         return self.inner.execute(sql, parameters)
 
     def execute_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[int]:
-        self.asked += 1
+        self._ask(sql)
         return self.inner.execute_each(sql, rows)
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        self.asked += 1
+        self._ask(sql)
         self._writes_records |= sql.startswith("INSERT INTO events ")
         self.inner.execute_many(sql, rows)
 
     def fetch_one(self, sql: str, parameters: Sequence[SqlValue] = ()) -> SqlRow | None:
-        self.asked += 1
+        self._ask(sql)
         return self.inner.fetch_one(sql, parameters)
 
     def fetch_all(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[SqlRow]:
-        self.asked += 1
+        self._ask(sql)
         return self.inner.fetch_all(sql, parameters)
 
     def fetch_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> list[list[SqlRow]]:
-        self.asked += 1
+        self._ask(sql)
         return self.inner.fetch_each(sql, rows)
 
     def close(self) -> None:

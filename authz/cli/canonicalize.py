@@ -10,11 +10,12 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import rfc8785
 
+from authz.cli.line_input import bounded_lines
 from authz.core import strict_json
 from authz.core.canonical import KINDS, canonicalize, opaque, opaque_text
 from authz.core.canonical.shell import analyse_shell
@@ -61,20 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer every line of standard input at once; 0, whatever the answers are."""
-    for line in bounded_lines(sys.stdin.buffer):
+    for line in bounded_lines(sys.stdin.buffer, MAX_LINE_BYTES):
         # Escaped, so that no terminal or line reader meets what a value holds.
         sys.stdout.write(json.dumps(answer(args, line.rstrip(b"\r\n"))) + "\n")
         sys.stdout.flush()
     return 0
-
-
-def bounded_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of `stream`. Of one that is too long only a part, itself too long, is kept in memory."""
-    while line := stream.readline(MAX_LINE_BYTES + 2):
-        rest = line
-        while rest and not rest.endswith(b"\n"):
-            rest = stream.readline(MAX_LINE_BYTES + 2)
-        yield line
 
 
 def answer(args: argparse.Namespace, line: bytes) -> Answer:

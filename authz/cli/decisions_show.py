@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(record)
     else:
-        _show(record)
+        show(record)
     return 0
 
 
@@ -65,7 +65,8 @@ def as_test(record: Mapping[str, Any]) -> str:
     return dump_case(found.entry, tuple(printable(comment) for comment in comments))
 
 
-def _show(record: Mapping[str, Any]) -> None:
+def show(record: Mapping[str, Any]) -> None:
+    """Print a record for people, stage by stage."""
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
     for heading, lines in _sections(record):
         console.print(Text(printable(heading), style="bold"))
@@ -130,8 +131,7 @@ def _sections(record: Mapping[str, Any]) -> Iterator[Section]:
         ],
     )
     yield "5 operation", _named(record, "fingerprint", "request_digest", "authority", "side_effect")
-    presented = "presented" if record["capability"]["presented"] else "none"
-    yield "6 capability", [("capability", presented)]
+    yield "6 capability", list(_capability(record["capability"]))
     yield (
         "7 rules",
         [
@@ -139,13 +139,33 @@ def _sections(record: Mapping[str, Any]) -> Iterator[Section]:
             *((f"outranked {rule['kind']}", _rule(rule)) for rule in record["overruled"]),
         ],
     )
-    if record.get("limits") or record.get("expires_at"):
-        limits = [("limit", json.dumps(limit, ensure_ascii=False)) for limit in record.get("limits", [])]
-        yield "9 answer", [*limits, *_named(record, "expires_at")]
+    taken = [
+        (name, json.dumps(counter, ensure_ascii=False))
+        for name in ("limit", "budget")
+        for counter in record.get(f"{name}s", [])
+    ]
+    if taken or record.get("expires_at"):
+        ticket = [("ticket", "signed")] if record.get("ticket") and record["effect"] == "allow" else []
+        yield "9 answer", [*taken, *_named(record, "expires_at"), *ticket]
 
 
 def _named(members: Mapping[str, Any], *names: str) -> list[tuple[str, str]]:
     return [(name, _text(members[name])) for name in names if members.get(name) is not None]
+
+
+def _capability(capability: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "capability", "presented" if capability["presented"] else "none"
+    for number, link in enumerate(capability.get("links", [])):
+        yield f"hand-off {number}" if number else "root", f"{_text(link['sub'])}, jti {_text(link['jti'])}"
+        yield "", f"link {link['link']}, key {link['jkt']}"
+    yield from _named(capability, "holder", "expires_at")
+    if capability.get("entries"):
+        yield "by entries", ", ".join(map(str, capability["entries"]))
+    refused = capability.get("refused")
+    if refused:
+        link = f"link {refused['link']}" if refused["link"] is not None else ""
+        told = (refused["reason"], refused["component"], link, refused["agent"])
+        yield "refused", ", ".join(str(part) for part in told if part)
 
 
 def _arguments(arguments: Any) -> list[tuple[str, str]]:
@@ -156,7 +176,8 @@ def _arguments(arguments: Any) -> list[tuple[str, str]]:
 
 def _access(access: Mapping[str, Any]) -> str:
     rules = ", ".join(access["rules"])
-    scope = " and all beneath" if access["scope"] == "tree" else ""
+    beneath = f"`{access['pattern']}` beneath" if isinstance(access.get("pattern"), str) else "all beneath"
+    scope = f" and {beneath}" if access["scope"] == "tree" else ""
     verdict = f": {access['effect']}" if access["effect"] else ""
     return f"{access['uri']}{scope} {access['authority']}{verdict}" + (f" by {rules}" if rules else "")
 

@@ -138,6 +138,8 @@ def _accesses(document: Mapping[str, Any]) -> RenderableType | None:
     table = _table("access", "resource", "level", "because")
     for access in _bounded(table, accesses):
         tree = " (tree)" if access["scope"] == "tree" else ""
+        if access.get("pattern"):
+            tree = f" ({access['pattern']})"
         because = access["because"]
         if access["opaque_because"]:
             because += f"; not understood: {access['opaque_because']}"

@@ -9,14 +9,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from authz.cli.data_location import DataLocation, add_data_arguments, fail, printable, read_location
 from authz.cli.json_output import add_json_argument, print_json
 from authz.core.log_checkpoint import format_head, parse_head
 from authz.core.log_verify import Finding
 from authz.errors import AuthzError, ConfigError
-from authz.store.jwks import load_jwks
+from authz.store.jwks import LogKeys, load_log_keys
 from authz.store.keys import ServiceKeys
 from authz.store.log_audit import LogReport, LogSnapshot, verify_log
 
@@ -33,11 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Not covered: operations, session exposure and API keys, which are other tables. "
         "Not proven: whoever holds the key file can rewrite the log and sign it again, and whoever may "
         "remove files can remove the anchor. Against both, keep a HEAD (`authz log head`) for --expect, "
-        "and the public keys for --jwks, elsewhere."
+        "and the public keys (`authz signing-keys export`) for --jwks, elsewhere."
     )
     add_data_arguments(parser)
     parser.add_argument("--expect", metavar="HEAD", help="what `authz log head` printed earlier")
-    parser.add_argument("--jwks", type=Path, help="public keys of the checkpoints; default: the key file")
+    parser.add_argument(
+        "--jwks",
+        type=Path,
+        help="public keys of the checkpoints (`authz signing-keys export`); default: the key file",
+    )
     add_json_argument(parser)
 
 
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         with LogSnapshot(location.database) as snapshot:
             is_signed = anchor is not None or snapshot.has_checkpoints()
             keys = _load_keys(args.jwks, location, is_needed=is_signed)
-            report = verify_log(snapshot, keys, expected, anchor=anchor)
+            report = verify_log(snapshot, keys.keys, expected, withdrawn=keys.withdrawn, anchor=anchor)
     except AuthzError as fault:
         return fail(fault)
     if args.json:
@@ -63,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if report.findings else 0
 
 
-def _load_keys(jwks: Path | None, location: DataLocation, *, is_needed: bool) -> dict[str, Ed25519PublicKey]:
+def _load_keys(jwks: Path | None, location: DataLocation, *, is_needed: bool) -> LogKeys:
     if jwks is not None:
-        return load_jwks(jwks)
+        return load_log_keys(jwks)
     if not is_needed:
-        return {}
+        return LogKeys(keys={})
     try:
-        return ServiceKeys.load(location.keys).public_keys()
+        return ServiceKeys.load(location.keys).log_keys()
     except ConfigError as fault:
         raise ConfigError(f"{fault.message}; name the public keys with `--jwks`") from fault
 

@@ -35,6 +35,60 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
     ("keys", "create"): ("authz.cli.keys_create", "create an API key and print it once"),
     ("keys", "list"): ("authz.cli.keys_list", "list API keys, without the keys themselves"),
     ("keys", "revoke"): ("authz.cli.keys_revoke", "revoke an API key"),
+    ("capabilities", "verify"): (
+        "authz.cli.capabilities_verify",
+        "verify chains: JSON lines in, JSON lines out",
+    ),
+    ("capabilities", "show"): (
+        "authz.cli.capabilities_show",
+        "show a chain as a tree, and what each hop gave up",
+    ),
+    ("capabilities", "keygen"): ("authz.cli.capabilities_keygen", "make a key that can hold a capability"),
+    ("capabilities", "narrow"): (
+        "authz.cli.capabilities_narrow",
+        "sign a narrower child of a chain with your own key, offline",
+    ),
+    ("capabilities", "prove"): (
+        "authz.cli.capabilities_prove",
+        "prove, for one request, that you hold the key of a chain's leaf",
+    ),
+    ("capabilities", "issue"): ("authz.cli.capabilities_issue", "issue a capability to an agent's key"),
+    ("capabilities", "attenuate"): (
+        "authz.cli.capabilities_attenuate",
+        "narrow a chain on the server, with a proof of the leaf's key",
+    ),
+    ("capabilities", "introspect"): (
+        "authz.cli.capabilities_introspect",
+        "ask the service what a chain, or a link on record, is worth now",
+    ),
+    ("capabilities", "revoke"): (
+        "authz.cli.capabilities_revoke",
+        "revoke a link or a holder's key, with everything beneath",
+    ),
+    ("capabilities", "list"): (
+        "authz.cli.capabilities_list",
+        "list the links on record, or show the tree that one belongs to",
+    ),
+    ("capabilities", "packet"): (
+        "authz.cli.capabilities_packet",
+        "print the narrowest capability that serves a task packet",
+    ),
+    ("signing-keys", "list"): (
+        "authz.cli.signing_keys_list",
+        "list the keys that the service signs with, without their private parts",
+    ),
+    ("signing-keys", "rotate"): (
+        "authz.cli.signing_keys_rotate",
+        "publish a new signing key, which takes over by itself",
+    ),
+    ("signing-keys", "withdraw"): (
+        "authz.cli.signing_keys_withdraw",
+        "throw a signing key out as compromised: no token verifies with it from now on",
+    ),
+    ("signing-keys", "export"): (
+        "authz.cli.signing_keys_export",
+        "print the public part of every key that the log was signed with, for `log verify --jwks`",
+    ),
     ("check",): (
         "authz.cli.check",
         "check a bundle: what keeps it from loading, and what is surely not meant",
@@ -66,6 +120,8 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
 GROUPS: Final = {
     "log": "the decision log",
     "keys": "API keys of callers",
+    "signing-keys": "keys that the service signs capabilities and its log with",
+    "capabilities": "signed, narrowing permissions of agents",
     "store": "the durable store",
     "decisions": "decisions that were made",
     "tools": "descriptors of tools",

@@ -202,6 +202,7 @@ def test_members_of_a_decision() -> None:
         "policy_version",
         "dry_run",
         "repeated",
+        "ticket",
         "asked",
     ]
 

@@ -249,3 +249,15 @@ def test_a_folder_goes_with_all_that_it_holds(work: Path, short: int, how: str) 
 def test_a_tree_is_moved(work: Path) -> None:
     moving(work, *WHOLE)
     assert (work / "moved" / "deep" / "secret").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("name", ["folder/deep/secret", "folder"])
+def test_what_a_pattern_matches_is_no_object_to_open(work: Path, name: str) -> None:
+    """A shell finds out what it is; a tree that is decided only for that holds nothing for sure."""
+    found, asked = at(work, name), asked_about(at(work, name))
+    tree = of_path("delete", at(work, "folder").path, scope="tree")
+    for more in ({"pattern": "*.md"}, {"pattern": "*/**"}):
+        given = decision({**tree, **more}, asked=asked)
+        with pytest.raises(NotCovered):
+            delete_decided(given, found, clock=clock)
+    assert (work / name).exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from authz_client import Client
+from authz_client.capabilities import generate_key, write_key
 
 from tests.clients.python.fetching import READING_TOOLS
 from tests.clients.python.webs import serving
@@ -15,6 +16,7 @@ from tests.support.bundles import write_bundle
 from tests.support.server import RunningServer
 from tests.support.world import CREDENTIALS, PINNED
 
+POLICIES = Path(__file__).parents[3] / "policies"
 README = Path(__file__).parents[3] / "clients" / "python" / "README.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
@@ -71,5 +73,70 @@ def test_fetching(server: RunningServer, workspace: Path) -> None:
     assert getattr(names["page"], "body", None) == b"page"
 
 
+def test_capabilities_offline(server: RunningServer, workspace: Path) -> None:
+    printed, names = run(BLOCKS[3], server, workspace)
+    assert printed == "('ada', 'sub-1') may ['read']\n"
+    assert isinstance(names["chain"], tuple)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """The sample bundle, whose rules say who may be given what."""
+    with RunningServer(bundle=POLICIES, data_dir=tmp_path_factory.mktemp("sample") / "var") as running:
+        yield running
+
+
+def at_sample(block: str, sample: RunningServer, **names: object) -> str:
+    """Run a block against the sample bundle, under the name that its tokens say."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = block.replace("localhost:8700", f"localhost:{sample.port}").replace("=2)", "=30)")
+        exec(compile(code, str(README), "exec"), names)
+    return printed.getvalue()
+
+
+def test_asking_with_a_capability(
+    sample: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_KEY", sample.key)
+    key = generate_key()
+    write_key(tmp_path / "main.json", key)
+    entry = {"type": "agent_tool_call", "actions": ["fs/file_read"], "locations": ["file:///workspace"]}
+    with sample.client() as client:
+        given = client.post(
+            "/capabilities",
+            json={
+                "agent": "coder-1",
+                "on_behalf_of": "ada",
+                "holder": key.public.jwk,
+                "authorization_details": [entry],
+            },
+        ).json()
+    assert at_sample(BLOCKS[4], sample, capability=given["capability"]).startswith("allow policy.permit")
+    monkeypatch.setattr("authz_client.capabilities.read_key", lambda _: generate_key())
+    assert "capability.proof" in at_sample(BLOCKS[4], sample, capability=given["capability"])
+
+
+def test_a_ticket_at_the_endpoint(sample: RunningServer) -> None:
+    body = {
+        "subject": {"agent": "coder-1", "on_behalf_of": "ada", "session": "s-3"},
+        "tool": {"server": "fs", "name": "file_read"},
+        "arguments": {"path": "/workspace/docs/plan.md"},
+        "provenance": {"/path": {"source": "user"}},
+        "context": {"trace_id": "t-3", "turn_id": "1", "tool_call_id": "c", "cwd": "/workspace"},
+        "ticket": True,
+    }
+    with Client(sample.url, api_key=sample.key, deadline_seconds=30) as client:
+        decision = client.decide(body)
+    assert decision.allowed, decision
+    assert decision.ticket is not None
+    assert decision.ticket not in repr(decision)
+    call = {name: getattr(decision, name) for name in ("ticket", "fingerprint", "arguments")}
+    assert at_sample(BLOCKS[5], sample, **call) == "run fs/file_read for coder-1\n"
+    other = {**call, "arguments": {"path": "/etc/passwd"}}
+    assert at_sample(BLOCKS[5], sample, **other).startswith("do not run it: arguments_mismatch")
+
+
 def test_every_example_is_run() -> None:
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 6

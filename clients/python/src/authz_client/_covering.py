@@ -49,7 +49,8 @@ def _check_claimed(decision: Decision, decided: ResolvedPath) -> None:
 
 
 def _names(access: Access, found: ResolvedPath, whole_tree: bool) -> bool:
-    if whole_tree and access.scope != "tree":
+    # What a pattern matches is for a shell to find out: no object is opened by it.
+    if access.pattern is not None or (whole_tree and access.scope != "tree"):
         return False
     if not access.uri.startswith(_FILE + "/"):
         return False

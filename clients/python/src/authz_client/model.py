@@ -64,6 +64,8 @@ class Access:
     authority: str
     effect: Effect
     rules: tuple[str, ...]
+    pattern: str | None = None
+    """Of a tree: the access is only to what matches beneath its resource."""
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -77,6 +79,7 @@ class Access:
             authority=_text(members, "authority"),
             effect=_effect(members),
             rules=_texts(members, "rules"),
+            pattern=_optional_text(members, "pattern"),
         )
 
 
@@ -188,6 +191,8 @@ class Decision:
     """What the answer would be. Nothing was reserved, so nothing may run on it."""
     repeated: bool
     """The call was allowed before. This is that permission, not a second one."""
+    ticket: str | None = field(default=None, repr=False)
+    """With an allow, where it was asked for: what the tool server verifies (`capabilities.tickets`)."""
     asked: Asked | None = field(default=None, compare=False)
     """Not of the answer, but what it answers. `authz_client.files` opens nothing without it."""
 
@@ -229,6 +234,7 @@ class Decision:
             policy_version=_optional(members, "policy_version", _text),
             dry_run=_optional_boolean(members, "dry_run"),
             repeated=_optional_boolean(members, "repeated"),
+            ticket=_optional(members, "ticket", _text),
             asked=asked,
         )
         if decision.effect is Effect.ALLOW:

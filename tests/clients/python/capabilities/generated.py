@@ -1,10 +1,9 @@
-"""Generated entries, narrowings, widenings and calls, for the properties of the predicate language."""
+"""Generated entries, narrowings and widenings, of all rights, kinds and members."""
 
 import copy
 from collections.abc import Callable
 from typing import Any
 
-from authz_client.capabilities import CallAccess, ToolCall
 from hypothesis import strategies as st
 
 RIGHTS = ["read", "write", "send", "fs/edit", "edit", "fs/edit:write", "edit:read", "web/get", "web/get:read"]
@@ -14,16 +13,6 @@ LOCATIONS = [
     "mailto:me@a.example", "repo:a.example/t", "repo:a.example/t/r#main", "sql:p", "sql:p/s/t", "program:git",
     "program:git/push", "id:account:1",
 ]  # fmt: skip
-URIS = [
-    *LOCATIONS[1:10],
-    *LOCATIONS[12:],
-    "opaque:path:00",
-    "file:///w/a/b/c",
-    "https://a.example/v1/x?y",
-    "file:///wa",
-]
-TOOLS = ["fs/edit", "web/get", "web/edit", "fs/other"]
-VERBS = ["read", "write", "send", "delete"]
 SCALARS = st.sampled_from(
     [
         0,
@@ -87,24 +76,6 @@ def entries(constraints: st.SearchStrategy[Any] = CONSTRAINTS) -> st.SearchStrat
         BUDGETS,
     )
 
-
-CALLS = st.builds(
-    ToolCall,
-    tool=st.sampled_from(TOOLS),
-    accesses=st.lists(
-        st.builds(
-            CallAccess,
-            verb=st.sampled_from(VERBS),
-            uri=st.sampled_from(URIS),
-            argument=st.sampled_from(["", "/x", "/y/0"]),
-        ),
-        min_size=1,
-        max_size=2,
-    ).map(tuple),
-    arguments=st.fixed_dictionaries(
-        {}, optional={"x": SCALARS, "y": SCALARS | st.lists(SCALARS, max_size=2)}
-    ),
-)
 
 _NARROWER_RIGHT = {
     "read": ["edit:read", "web/get:read"], "write": ["fs/edit:write"],

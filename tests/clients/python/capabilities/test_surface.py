@@ -10,10 +10,10 @@ from authz_client.capabilities.reasons import WIDENED, Component, Reason
 
 EXPECTED = """
     NOTHING_REVOKED Ancestor BadKey Budget CallAccess Completion Component Debit Entry
-    OutputContract PublicKey Reason Refusal Refused Revocations SigningKey TaskPacket TaskResource
+    OutputContract PublicKey Reason Refusal Refused Revocations Signer SigningKey TaskPacket TaskResource
     Ticket ToolCall VerifiedChain VerifiedLink VerifiedProof Widening allows arguments_digest
     chain_digest check_access check_call check_line explain_line generate_key implies issue_root
-    narrow new_jti now_seconds parse_budget parse_entries parse_revocations prove public_key
+    narrow new_jti now_seconds parse_budget parse_entries parse_packet parse_revocations prove public_key
     published_keys read_key recheck request_digest sign_ticket signing_key signing_key_from_jwk
     signing_key_from_pem verify_chain verify_proof verify_structure verify_ticket widening write_key
 """.split()

@@ -22,6 +22,7 @@ from authz_client.capabilities.key_files import read_key, write_key
 from authz_client.capabilities.keys import (
     BadKey,
     PublicKey,
+    Signer,
     SigningKey,
     generate_key,
     public_key,
@@ -32,6 +33,7 @@ from authz_client.capabilities.keys import (
 )
 from authz_client.capabilities.lines import check_line, explain_line
 from authz_client.capabilities.moments import new_jti, now_seconds
+from authz_client.capabilities.packet_json import parse_packet
 from authz_client.capabilities.packets import Completion, OutputContract, TaskPacket, TaskResource
 from authz_client.capabilities.proofs import VerifiedProof, prove, verify_proof
 from authz_client.capabilities.reasons import Component, Reason, Refusal, Refused
@@ -55,6 +57,7 @@ __all__ = [
     "Refusal",
     "Refused",
     "Revocations",
+    "Signer",
     "SigningKey",
     "TaskPacket",
     "TaskResource",
@@ -79,6 +82,7 @@ __all__ = [
     "now_seconds",
     "parse_budget",
     "parse_entries",
+    "parse_packet",
     "parse_revocations",
     "prove",
     "public_key",

@@ -90,7 +90,7 @@ def verify_structure(
     links = [_verified(envelope, claims, ())]
     # 3. Each link under its parent: first that it is its child, then that it is no wider.
     for index, token in enumerate(chain[1:], start=1):
-        child = _verify_child(token, envelope, claims, max_depth=max_depth, seconds=max_lifetime_seconds)
+        child = verify_child(token, envelope, claims, max_depth=max_depth, seconds=max_lifetime_seconds)
         if isinstance(child, Refusal):
             return replace(child, link=index)
         envelope, claims, parents = child
@@ -168,9 +168,15 @@ def _verify_root(
     )
 
 
-def _verify_child(
-    token: str, parent: Envelope, above: LinkClaims, *, max_depth: int, seconds: int
+def verify_child(
+    token: str,
+    parent: Envelope,
+    above: LinkClaims,
+    *,
+    max_depth: int = MAX_DELEGATIONS,
+    seconds: int = DEFAULT_MAX_LIFETIME_SECONDS,
 ) -> tuple[Envelope, LinkClaims, tuple[int, ...]] | Refusal:
+    """A derived link under the one above it, which is taken as verified; with its entries' parents."""
     envelope = parse_envelope(token, typ=LINK_TYP, has_kid=False)
     if isinstance(envelope, Refusal):
         return envelope

@@ -5,16 +5,16 @@ types than a capability's. Here a token has one spelling, and its header is an a
 before `check_signature`: until then it only says which key to look up.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from jwt.algorithms import OKPAlgorithm
-from jwt.api_jws import PyJWS
 
-from authz_client.capabilities.digests import canonical_json, from_base64url, sha256_base64url
-from authz_client.capabilities.keys import PublicKey, SigningKey
+from authz_client.capabilities.digests import base64url, canonical_json, from_base64url, sha256_base64url
+from authz_client.capabilities.keys import BadKey, PublicKey, Signer, SigningKey
 from authz_client.capabilities.reasons import Reason, Refusal
 from authz_client.capabilities.strict_json import NotStrictJson, loads
 
@@ -32,7 +32,6 @@ _HEADER_MEMBERS: Final = frozenset({"alg", "typ", "kid"})
 _MAX_KID_CHARACTERS: Final = 256
 
 _eddsa = OKPAlgorithm()
-_jws = PyJWS(algorithms=[ALG])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +134,21 @@ def check_signature(envelope: Envelope, key: PublicKey) -> Refusal | None:
     return None
 
 
-def sign(claims: Mapping[str, Any], key: SigningKey, *, typ: str, kid: str | None = None) -> str:
-    """The compact JWS of `claims`. Raises `ValueError` for what is not JSON."""
-    headers = {"typ": typ} if kid is None else {"typ": typ, "kid": kid}
-    return _jws.encode(canonical_json(dict(claims)), key.private, algorithm=ALG, headers=headers)
+def sign(claims: Mapping[str, Any], key: Signer, *, typ: str, kid: str | None = None) -> str:
+    """The compact JWS of `claims`. Raises `ValueError` for what is not JSON.
+
+    And `BadKey`, which is one, for a signature that is not the key's.
+    """
+    header = {"alg": ALG, "typ": typ} if kid is None else {"alg": ALG, "typ": typ, "kid": kid}
+    # RFC 7515, section 5.1. Not by the library, which only signs with a key that it is given.
+    head = json.dumps(header, separators=(",", ":"), sort_keys=True).encode("ascii")
+    text = f"{base64url(head)}.{base64url(canonical_json(dict(claims)))}"
+    signing_input = text.encode("ascii")
+    signature = key.sign(signing_input)
+    # What a key elsewhere answers is taken as little on trust as a token: it could have been swapped there.
+    if not isinstance(key, SigningKey) and not _eddsa.verify(signing_input, key.public.key, signature):
+        raise BadKey("the signer returned a signature that is not its key's")
+    return f"{text}.{base64url(signature)}"
 
 
 __all__ = [

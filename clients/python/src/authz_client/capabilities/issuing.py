@@ -12,13 +12,13 @@ from authz_client.capabilities.chain import check_narrower
 from authz_client.capabilities.claims import Ancestor, LinkClaims, parse_link
 from authz_client.capabilities.digests import canonical_json
 from authz_client.capabilities.envelope import LINK_TYP, MAX_TOKEN_CHARACTERS, Envelope, parse_envelope, sign
-from authz_client.capabilities.keys import PublicKey, SigningKey
+from authz_client.capabilities.keys import PublicKey, Signer, SigningKey
 from authz_client.capabilities.reasons import Reason, Refusal, Refused
 from authz_client.capabilities.strict_json import NotStrictJson, loads
 
 
 def issue_root(
-    key: SigningKey,
+    key: Signer,
     *,
     kid: str | None = None,
     issuer: str,
@@ -36,7 +36,7 @@ def issue_root(
 ) -> str:
     """A root for `holder`. Raises `Refused` for claims that no verifier would take.
 
-    `kid` is the key's thumbprint where none is given. `entries` are elements of `authorization_details`;
+    `kid` is the key's own where none is given. `entries` are elements of `authorization_details`;
     `ancestors` are the `handles` of the chain that a server-side narrowing started from.
     """
     claims = _claims(
@@ -55,7 +55,7 @@ def issue_root(
         anc=[item.as_json for item in ancestors] or None,
     )
     _parsed(claims, is_root=True)
-    return _signed(claims, key, kid=kid or key.public.thumbprint)
+    return _signed(claims, key, kid=kid or key.kid)
 
 
 def narrow(
@@ -134,7 +134,7 @@ def _parsed(claims: Mapping[str, Any], *, is_root: bool) -> LinkClaims:
     return found
 
 
-def _signed(claims: Mapping[str, Any], key: SigningKey, *, kid: str | None = None) -> str:
+def _signed(claims: Mapping[str, Any], key: Signer, *, kid: str | None = None) -> str:
     token = sign(claims, key, typ=LINK_TYP, kid=kid)
     if len(token) > MAX_TOKEN_CHARACTERS:
         raise Refused(Refusal(reason=Reason.TOKEN_TOO_LARGE, detail="the link would be too large"))

@@ -7,7 +7,7 @@ the handle by which a holder is revoked.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -56,12 +56,39 @@ class PublicKey:
         return THUMBPRINT_URN + self.thumbprint
 
 
+class Signer(Protocol):
+    """What signs: a key in hand (`SigningKey`), or one that stays elsewhere, as in a KMS."""
+
+    @property
+    def kid(self) -> str:
+        """How headers name the key. Opaque to verifiers."""
+        ...
+
+    @property
+    def public(self) -> PublicKey:
+        """What verifies it."""
+        ...
+
+    def sign(self, signing_input: bytes) -> bytes:
+        """The 64 bytes of an Ed25519 signature (RFC 8032), over `signing_input` itself and no digest."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
     """A key that signs. Its private part is in no `repr`."""
 
     private: Ed25519PrivateKey = field(compare=False, repr=False)
     public: PublicKey
+
+    @property
+    def kid(self) -> str:
+        """The thumbprint."""
+        return self.public.thumbprint
+
+    def sign(self, signing_input: bytes) -> bytes:
+        """`Signer`."""
+        return self.private.sign(signing_input)
 
     @property
     def private_jwk(self) -> dict[str, str]:

@@ -32,7 +32,7 @@ from authz_client.capabilities.claims import (
 from authz_client.capabilities.digests import arguments_digest
 from authz_client.capabilities.envelope import TICKET_TYP, check_signature, key_for, parse_envelope, sign
 from authz_client.capabilities.expectations import DEFAULT_SKEW_SECONDS, check_dates, check_expected
-from authz_client.capabilities.keys import PublicKey, SigningKey
+from authz_client.capabilities.keys import PublicKey, Signer
 from authz_client.capabilities.reasons import Reason, Refusal, Refused
 from authz_client.capabilities.revocations import Revocations, check_revoked
 
@@ -55,7 +55,7 @@ class Ticket:
 
 
 def sign_ticket(
-    key: SigningKey,
+    key: Signer,
     *,
     kid: str | None = None,
     issuer: str,
@@ -94,7 +94,7 @@ def sign_ticket(
     found = _parsed(claims)
     if isinstance(found, Refusal):
         raise Refused(found)
-    return sign(claims, key, typ=TICKET_TYP, kid=kid or key.public.thumbprint)
+    return sign(claims, key, typ=TICKET_TYP, kid=kid or key.kid)
 
 
 def verify_ticket(

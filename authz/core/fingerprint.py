@@ -94,6 +94,7 @@ def call_fingerprint(
                     "scope": access.scope.value,
                     "argument": access.argument,
                     "identity": list(access.identity) if access.identity else None,
+                    **({"pattern": list(access.pattern.parts)} if access.pattern is not None else {}),
                 }
                 for access in accesses
             ],
@@ -110,14 +111,15 @@ def operation_key(tenant: str, call: Call) -> str | None:
     """
     if not call.ids.complete:
         return None
-    subject = call.subject
-    return digest(
-        [
-            tenant,
-            [subject.agent, subject.on_behalf_of],
-            [call.ids.trace, call.ids.turn, call.ids.call],
-        ]
-    )
+    subject, ids = call.subject, call.ids
+    return operation_key_of(tenant, (subject.agent, subject.on_behalf_of), (ids.trace, ids.turn, ids.call))
+
+
+def operation_key_of(
+    tenant: str, subject: tuple[str, str | None], ids: tuple[str | None, str | None, str | None]
+) -> str:
+    """The same of (agent, user) and (trace, turn, call), as a record tells them."""
+    return digest([tenant, list(subject), list(ids)])
 
 
 def session_key(tenant: str, call: Call) -> str | None:
@@ -125,6 +127,11 @@ def session_key(tenant: str, call: Call) -> str | None:
     if call.subject.session is None:
         return None
     return digest([tenant, call.subject.session])
+
+
+def trace_key(tenant: str, trace: str) -> str:
+    """Under what is kept that a trace was delegated: the one that a task packet names for its child."""
+    return digest([tenant, "trace", trace])
 
 
 def keyed_digest(key: bytes, purpose: str, *parts: str) -> str:

@@ -195,7 +195,7 @@ async def test_a_permission_that_ran_out_is_not_given_again(service: Service) ->
     await service.decide(body)
     service.clock.at_ms += 300_000
     answer = await service.decide(body)
-    assert (answer["effect"], answer["code"]) == ("deny", "operation.expired")
+    assert (answer["effect"], answer["code"]) == ("deny", "operation.unknown")
     assert answer["next"] == ["query_status", "escalate", "stop"]
 
     read = service.body("fs/file_read", {"path": "/workspace/a"})

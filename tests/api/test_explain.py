@@ -12,7 +12,7 @@ from authz.api.explain import ExplanationOut
 from authz.core.cases.deciding import call_of, facts_of
 from authz.core.explain import explain as explanation_of
 from authz.core.explain.document import document
-from tests.policies.deciding import sample_cases, sample_ruleset
+from tests.policies.deciding import sample_calls, sample_ruleset
 from tests.support.service import Service
 from tests.support.world import CREDENTIALS
 from tests.support.world import world as world_of
@@ -80,7 +80,7 @@ async def test_an_explanation_tells_what_decide_answers_and_why(service: Service
 def test_every_explanation_has_the_documented_shape() -> None:
     ruleset = sample_ruleset()
     seen = set()
-    for case in sample_cases()[::7]:
+    for case in sample_calls()[::7]:
         told = document(explanation_of(call_of(case, ruleset), facts_of(case, ruleset)))
         ExplanationOut.model_validate(json.loads(json.dumps(told)), strict=True)
         seen.add(told["decision"]["effect"] if told["decision"] else None)

@@ -27,6 +27,12 @@ def sample_cases() -> tuple[Case, ...]:
     return load_cases(POLICIES)[1]
 
 
+@cache
+def sample_calls() -> tuple[Case, ...]:
+    """Those that are about a call; the others ask for a capability."""
+    return tuple(case for case in sample_cases() if case.is_call)
+
+
 def facts_for(ruleset: Ruleset, profile: str, exposed: frozenset[str] = frozenset()) -> Facts:
     """Facts of a first call: no operation, no approvals."""
     given = Given(profile=profile, exposed=exposed)

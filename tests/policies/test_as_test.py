@@ -18,10 +18,10 @@ from authz.core.cases.judging import judge
 from authz.core.cases.redaction import redacted_places
 from authz.core.pointer import Tokens
 from authz.errors import BundleError
-from tests.policies.deciding import POLICIES, sample_cases, sample_ruleset
+from tests.policies.deciding import POLICIES, sample_calls, sample_ruleset
 from tests.support.server import RunningServer
 
-CASES: Final = tuple(case for case in sample_cases() if case.expected.refused is None)
+CASES: Final = tuple(case for case in sample_calls() if case.expected.refused is None)
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ LOADS: Final = 20
 # Rules that no case can show to change the effect, and why.
 NEVER_ALONE: Final = {
     "opaque-not-delegated": "without a capability the rule of delegation.cedar denies as well",
+    "capabilities-never-administer": "nothing permits it; this one says so to whoever writes such a permit",
     "large-payments-need-two": "every payment is asked for; this one says how many must agree",
 }
 

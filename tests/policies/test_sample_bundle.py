@@ -18,7 +18,7 @@ from authz.core.fingerprint import advertised_digest
 from authz.model.call import Subject
 from authz.model.decision import Effect
 from authz.model.tool import SideEffect
-from tests.policies.deciding import POLICIES, facts_for, sample_cases, sample_ruleset
+from tests.policies.deciding import POLICIES, facts_for, sample_calls, sample_cases, sample_ruleset
 
 ADVERTISED = json.loads((Path(__file__).parent / "mail_tools.json").read_bytes())
 
@@ -84,7 +84,7 @@ def test_every_tool_is_of_use_to_somebody() -> None:
     """What is shown is not denied by name: some call of every tool is allowed, or can be."""
     useful = {
         (case.body["tool"]["server"], case.body["tool"]["name"])
-        for case in sample_cases()
+        for case in sample_calls()
         if case.expected.effect in (Effect.ALLOW, Effect.REQUIRE_APPROVAL)
     }
 

@@ -269,8 +269,9 @@ def facts(
     exposed: Iterable[str] = (),
     approvals: tuple[ApprovalGrant, ...] = (),
     reached: tuple[Reached, ...] = (),
+    **more: Any,
 ) -> Facts:
-    """What a decision depends on besides the call."""
+    """What a decision depends on besides the call; `more` are further fields of `Facts`."""
     return Facts(
         caller=caller or caller_of(ruleset),
         ruleset=ruleset,
@@ -282,6 +283,7 @@ def facts(
         secret=b"k" * 32,
         ttl_ms=60_000,
         reached=reached,
+        **more,
     )
 
 

@@ -56,12 +56,8 @@ ENDS: list[tuple[Call, Stage, Code]] = [
         Stage.OPERATION,
         Code.OPERATION_IDS_REQUIRED,
     ),
-    (
-        call("fs/file_read", path="/workspace/a", capability=("x",)),
-        Stage.CAPABILITY,
-        Code.CAPABILITY_UNVERIFIED,
-    ),
-    (call("fs/file_read", path="/workspace/a", proof="x"), Stage.CAPABILITY, Code.CAPABILITY_UNVERIFIED),
+    (call("fs/file_read", path="/workspace/a", capability=("x",)), Stage.CAPABILITY, Code.CAPABILITY_PROOF),
+    (call("fs/file_read", path="/workspace/a", proof="x"), Stage.CAPABILITY, Code.CAPABILITY_INVALID),
     (call("fs/file_read", path="/workspace/no/a"), Stage.POLICY, Code.POLICY_FORBID),
     (call("fs/file_read", path="/etc/passwd"), Stage.POLICY, Code.POLICY_NO_MATCH),
     (PAY, Stage.APPROVAL, Code.APPROVAL_REQUIRED),
@@ -94,9 +90,11 @@ def test_a_decision_names_the_stage_that_settled_it(made: Call, stage: Stage, co
 def test_every_code_can_come_out() -> None:
     reached = {code for _, _, code in ENDS}
     reached |= {Code.POLICY_ERROR}  # test_policy_engine
-    reached |= {Code.OPERATION_CONFLICT, Code.OPERATION_EXPIRED, Code.APPROVAL_GRANTED}  # test_operation
+    reached |= {code for code in Code if code.value.startswith("operation.")}  # test_operation
+    reached |= {Code.APPROVAL_GRANTED}  # test_operation
     reached |= {Code.CANONICAL_TOO_MANY}  # test_tools
     reached |= {Code.LIMIT_RATE, Code.LIMIT_CONCURRENCY, Code.LIMIT_COST}  # test_limits
+    reached |= {code for code in Code if code.value.startswith("capability.")}  # test_capability, test_budget
     assert reached == set(Code)
 
 

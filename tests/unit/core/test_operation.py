@@ -6,11 +6,23 @@ from typing import Any
 import pytest
 
 from authz.core.decide import Outcome
+from authz.core.settlement import KEY_RETENTION_MS, LEASE_MARGIN_MS
 from authz.model.approval import ApprovalGrant
-from authz.model.call import CallIds
+from authz.model.call import Call, CallIds, Start
 from authz.model.decision import Code, Effect, Next, Stage
-from authz.model.operation import OperationRecord, OperationState
-from tests.support.world import NO_IDS, NOW_MS, call, decide_in, record_of, rules_of, world
+from authz.model.operation import OperationRecord, OperationState, Standing
+from tests.support.world import (
+    BANK,
+    NO_IDS,
+    NOW_MS,
+    call,
+    decide_in,
+    record_of,
+    rules_of,
+    tool,
+    tool_file,
+    world,
+)
 
 RULES = """
 @id("work") permit (principal, action, resource in Directory::"/workspace");
@@ -108,8 +120,8 @@ def test_a_permission_that_ran_out_is_not_given_again_by_itself() -> None:
     operation = reserved(decide_in(WORLD, EDIT))
     for late, code in (
         (59_999, Code.POLICY_PERMIT),
-        (60_000, Code.OPERATION_EXPIRED),
-        (10**9, Code.OPERATION_EXPIRED),
+        (60_000, Code.OPERATION_UNKNOWN),
+        (10**9, Code.OPERATION_UNKNOWN),
     ):
         assert decide_in(WORLD, EDIT, operation=operation, now_ms=NOW_MS + late).decision.code is code
     # Reads may be retried.
@@ -174,3 +186,182 @@ def test_an_allow_by_approval_does_not_say_that_one_is_required() -> None:
     assert decision.effect is Effect.ALLOW
     assert decision.code is not Code.APPROVAL_REQUIRED
     assert {verdict.effect for verdict in decision.verdicts} == {Effect.ALLOW}
+
+
+def settled(made: Call, state: OperationState, **more: Any) -> OperationRecord:
+    """The operation of a call whose runtime settles, in some state."""
+    known = reserved(decide_in(WORLD, made), state=state)
+    more = {"settles": True, "first_at_ms": NOW_MS, "external_id": "x-1", "result_digest": "sha256:r"} | more
+    return replace(known, **more)
+
+
+STARTING = replace(EDIT, settles=True, start=Start(attempt="a", timeout_ms=600_000))
+
+
+def test_an_allow_can_begin_at_once() -> None:
+    """Reserved and started in one; the lease outlasts the act, the permission itself does not."""
+    decision = decide_in(WORLD, STARTING).decision
+    assert decision.standing == Standing(
+        state=OperationState.EXECUTING, settles=True, starts=True, attempt="a"
+    )
+    assert decision.lease is not None
+    assert decision.lease.expires_at_ms == NOW_MS + 600_000 + LEASE_MARGIN_MS
+    assert decision.expires_at_ms == NOW_MS + 60_000
+    only_declared = decide_in(WORLD, replace(EDIT, settles=True)).decision
+    assert only_declared.standing == Standing(state=OperationState.RESERVED, settles=True)
+    assert decide_in(WORLD, EDIT).decision.standing is None
+    assert decide_in(WORLD, replace(STARTING, dry_run=True)).decision.standing is None
+    read = replace(READ, ids=NO_IDS, settles=True)
+    assert decide_in(WORLD, read).decision.code is Code.OPERATION_IDS_REQUIRED
+
+
+def test_of_several_attempts_one_runs() -> None:
+    operation = settled(EDIT, OperationState.EXECUTING, attempt="a")
+    own = decide_in(WORLD, STARTING, operation=operation, decision_id="d-2").decision
+    assert (own.effect, own.repeated, own.decision_id) == (Effect.ALLOW, True, "d-first")
+    assert own.standing is not None
+    assert (own.standing.state, own.standing.starts) == (OperationState.EXECUTING, False)
+    for other in (EDIT, replace(EDIT, settles=True), replace(STARTING, start=Start(attempt="b"))):
+        decision = decide_in(WORLD, other, operation=operation).decision
+        assert (decision.effect, decision.code) == (Effect.DENY, Code.OPERATION_IN_PROGRESS)
+        assert decision.next == (Next.WAIT, Next.QUERY_STATUS)
+        assert decision.lease is None
+
+
+def test_a_repeat_can_begin_what_was_only_reserved() -> None:
+    operation = settled(EDIT, OperationState.RESERVED)
+    decision = decide_in(WORLD, STARTING, operation=operation, decision_id="d-2").decision
+    assert (decision.effect, decision.decision_id) == (Effect.ALLOW, "d-first")
+    assert decision.standing is not None
+    assert (decision.standing.starts, decision.standing.attempt) == (True, "a")
+
+
+@pytest.mark.parametrize("state", [OperationState.SUCCEEDED, OperationState.FAILED_FINAL])
+def test_what_ran_before_gets_its_first_outcome_back(state: OperationState) -> None:
+    """ID1: not a second permission, whoever asks and whichever attempt it is."""
+    operation = settled(EDIT, state, settled_at_ms=NOW_MS + 5, attempt="a")
+    for made in (EDIT, STARTING, replace(EDIT, ask=True)):
+        outcome = decide_in(WORLD, made, operation=operation, now_ms=NOW_MS + 10)
+        decision = outcome.decision
+        assert (decision.effect, decision.stage, decision.code) == (
+            Effect.DENY,
+            Stage.OPERATION,
+            Code.OPERATION_SETTLED,
+        )
+        assert decision.lease is None
+        assert decision.standing == Standing(
+            state=state,
+            settles=True,
+            decision_id="d-first",
+            external_id="x-1",
+            result_digest="sha256:r",
+            settled_at_ms=NOW_MS + 5,
+        )
+        assert record_of(WORLD, made, outcome)["operation"]["state"] == state.value
+
+
+def test_the_first_outcome_is_told_only_once_the_rules_have_passed_again() -> None:
+    operation = settled(EDIT, OperationState.SUCCEEDED)
+    stricter = world(RULES + '@id("now-not") forbid (principal, action, resource is File)'
+                     ' when { context.scope == "object" };')  # fmt: skip
+    decision = decide_in(stricter, EDIT, operation=operation).decision
+    assert (decision.code, decision.standing) == (Code.POLICY_FORBID, None)
+    held = decide_in(WORLD, replace(EDIT, proof="x"), operation=operation).decision
+    assert (held.stage, held.standing) == (Stage.CAPABILITY, None)
+
+
+def test_what_was_asked_for_and_ran_is_not_asked_for_again() -> None:
+    operation = settled(PAY, OperationState.SUCCEEDED)
+    assert decide_in(WORLD, PAY, operation=operation).decision.code is Code.OPERATION_SETTLED
+
+
+@pytest.mark.parametrize("state", [OperationState.FAILED_RETRYABLE, OperationState.NOT_EXECUTED])
+def test_what_may_be_tried_again_is_decided_anew_while_the_key_is_remembered(state: OperationState) -> None:
+    operation = settled(EDIT, state, first_at_ms=NOW_MS)
+    anew = decide_in(WORLD, EDIT, operation=operation, decision_id="d-9").decision
+    assert (anew.effect, anew.repeated, anew.decision_id) == (Effect.ALLOW, False, "d-9")
+    assert anew.idempotency_key == decide_in(WORLD, EDIT).decision.idempotency_key, "under the same key"
+    late = decide_in(WORLD, EDIT, operation=operation, now_ms=NOW_MS + KEY_RETENTION_MS).decision
+    assert (late.effect, late.code) == (Effect.DENY, Code.OPERATION_EXPIRED)
+
+
+def test_a_key_past_its_retention_is_refused_whatever_came_of_it() -> None:
+    for state in (OperationState.SUCCEEDED, OperationState.FAILED_FINAL):
+        operation = settled(EDIT, state)
+        late = decide_in(WORLD, EDIT, operation=operation, now_ms=NOW_MS + KEY_RETENTION_MS).decision
+        assert late.code is Code.OPERATION_EXPIRED
+
+
+def test_the_descriptor_says_how_long_its_endpoint_remembers_keys() -> None:
+    remembering = tool_file(
+        "fs",
+        tool(
+            "file_edit",
+            [{"verb": "write", "kind": "path", "at": "/path"}],
+            {"path": {"type": "string"}, "text": {"type": "string"}},
+            roles={"/text": "payload"},
+            leaves_sandbox=False,
+            settlement={"idempotency_key_at": "/text", "retention_seconds": 60},
+        ),
+    )
+    ruleset = world(RULES, tools={"fs": remembering, "bank": BANK})
+    first = decide_in(ruleset, EDIT)
+    operation = replace(
+        reserved(first, state=OperationState.FAILED_RETRYABLE), settles=True, first_at_ms=NOW_MS
+    )
+    soon = decide_in(ruleset, EDIT, operation=operation, now_ms=NOW_MS + 59_999).decision
+    late = decide_in(ruleset, EDIT, operation=operation, now_ms=NOW_MS + 60_000).decision
+    assert (soon.effect, late.code) == (Effect.ALLOW, Code.OPERATION_EXPIRED)
+
+
+def test_what_is_unknown_is_never_tried_again_by_itself() -> None:
+    late_ms = NOW_MS + 60_000
+    for operation, now_ms in (
+        (settled(EDIT, OperationState.UNKNOWN), NOW_MS),
+        (settled(EDIT, OperationState.EXECUTING, attempt="a"), late_ms),
+        (settled(EDIT, OperationState.RESERVED, settles=False), late_ms),
+    ):
+        for made in (EDIT, STARTING):
+            decision = decide_in(WORLD, made, operation=operation, now_ms=now_ms).decision
+            assert (decision.effect, decision.code) == (Effect.DENY, Code.OPERATION_UNKNOWN)
+            assert Next.QUERY_STATUS in decision.next
+            assert not decision.retry_unchanged
+    read = settled(READ, OperationState.UNKNOWN)
+    assert decide_in(WORLD, READ, operation=read).decision.effect is Effect.ALLOW
+
+
+def test_a_lease_that_ended_before_the_act_began_proves_that_it_did_not_run() -> None:
+    operation = settled(EDIT, OperationState.RESERVED)
+    decision = decide_in(WORLD, EDIT, operation=operation, now_ms=NOW_MS + 60_000, decision_id="d-2").decision
+    assert (decision.effect, decision.repeated, decision.decision_id) == (Effect.ALLOW, False, "d-2")
+
+
+@pytest.mark.parametrize("state", [OperationState.RESERVED, OperationState.EXECUTING])
+def test_what_is_to_be_cancelled_is_not_allowed_again(state: OperationState) -> None:
+    operation = settled(EDIT, state, cancel_requested=True, attempt="a")
+    decision = decide_in(WORLD, STARTING, operation=operation).decision
+    assert (decision.effect, decision.code) == (Effect.DENY, Code.OPERATION_CANCEL_REQUESTED)
+
+
+def test_what_must_not_run_twice_is_settled_before_it_is_tried_again() -> None:
+    """Where the endpoint does not tell a repeat by its key."""
+    payable = world('@id("all") permit (principal, action, resource);')
+    assert decide_in(payable, PAY).decision.obligations == ("settle_before_retry",)
+    assert decide_in(payable, EDIT).decision.obligations == ()
+    keyed = tool_file(
+        "bank",
+        tool(
+            "transfer",
+            [{"verb": "transact", "kind": "id", "type": "account", "at": "/to"}],
+            {
+                "to": {"type": "string"},
+                "amount": {"type": "number"},
+                "key": {"type": "string", "default": ""},
+            },
+            roles={"/to": "destination", "/amount": "amount", "/key": "option"},
+            side_effect="cumulative",
+            settlement={"idempotency_key_at": "/key", "retention_seconds": 3600},
+        ),
+    )
+    remembering = world('@id("all") permit (principal, action, resource);', tools={"bank": keyed})
+    assert decide_in(remembering, PAY).decision.obligations == ()

@@ -281,6 +281,7 @@ def asked(
         believed=outcome.believed,
         capability=NO_CAPABILITY,
         exposed=frozenset(),
+        delegated=False,
         now_ms=NOW_MS,
     )
     good = question("coder-1", tool, outcome.decision.accesses[0], facts)

@@ -226,6 +226,7 @@ def full_verdict(ruleset: Ruleset, made: Call, outcome: Outcome, access: Access)
         capability=NO_CAPABILITY,
         # A session that is not named may have read anything.
         exposed=frozenset({"web"}) | (ruleset.every_label if made.subject.session is None else set()),
+        delegated=False,
         now_ms=NOW_MS,
     )
     request = {

@@ -42,14 +42,14 @@ def named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return described(root={"properties": {"path": TEXT, name: schema}})
 
 
-def lint(tool: dict[str, Any]) -> Report:
-    report = check(NEUTRAL, tools=tool_file("x", tool), with_tools=True)
+def lint(tool: dict[str, Any], **server: Any) -> Report:
+    report = check(NEUTRAL, tools=tool_file("x", tool, **server), with_tools=True)
     assert not report.count("error"), [str(finding) for finding in report.findings]
     return report
 
 
-def tool_findings(tool: dict[str, Any]) -> list[BundleProblem]:
-    return [finding for finding in lint(tool).findings if finding.code.startswith("tool.")]
+def tool_findings(tool: dict[str, Any], **server: Any) -> list[BundleProblem]:
+    return [finding for finding in lint(tool, **server).findings if finding.code.startswith("tool.")]
 
 
 PERIOD = {"type": "integer", "minimum": 0, "maximum": 9}
@@ -225,7 +225,56 @@ def test_it_is_found_in_the_broken_tool_and_not_in_the_other(number: int) -> Non
 
 
 def test_every_rule_of_the_table_is_shown_here() -> None:
-    assert {case[0] for case in CASES} == {row.code for row in TOOL_LINTS}
+    shown = {case[0] for case in CASES} | {"tool.dash-allowed", "tool.dash-refused"}
+    assert shown == {row.code for row in TOOL_LINTS}
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_found"),
+    [
+        (TEXT, True),
+        ({**TEXT, "pattern": "^.*$"}, True),
+        ({**TEXT, "pattern": "^[^/]"}, True),
+        ({**TEXT, "pattern": "^[^-]"}, False),
+        ({**TEXT, "pattern": "^[a-z0-9_]+$"}, False),
+        ({**TEXT, "not": {"pattern": "^-"}}, False),
+        ({**TEXT, "format": "uuid"}, False),
+        ({"type": "string", "enum": ["date", "-date"]}, True),
+        ({"type": "string", "enum": ["date", "size"]}, False),
+        ({"type": "integer", "minimum": -9, "maximum": 9}, False),
+    ],
+)
+def test_a_schema_of_a_command_says_that_a_value_is_no_option(schema: dict[str, Any], is_found: bool) -> None:
+    def codes(tool: dict[str, Any], identity: str) -> list[tuple[str, str]]:
+        return [(one.code, one.pointer) for one in tool_findings(tool, identity=identity)]
+
+    described_with = described(schema)
+    expected = [("tool.dash-refused", "/properties/value")] if is_found else []
+    assert codes(described_with, "npx -y git-server") == expected
+    # The path is absolute once it is canonical, and nobody hands a url's or the runtime's own values on.
+    assert codes(described_with, "https://tools.example.com/mcp") == []
+    assert codes(described_with, "local:x") == []
+    text = described(schema, roles={"/path": "target", "/value": "payload"})
+    assert codes(text, "npx -y git-server") == []
+    draft = described(schema, reviewed=False)
+    assert ("tool.dash-refused", "/properties/value") not in codes(draft, "npx -y git-server")
+
+
+def test_items_are_looked_at_too() -> None:
+    listed = described({"type": "array", "items": TEXT, "maxItems": 3})
+    (finding,) = tool_findings(listed, identity="uvx git-server")
+    assert (finding.code, finding.pointer) == ("tool.dash-refused", "/properties/value/items")
+
+
+def test_what_a_reviewer_lets_begin_with_a_dash_is_told_of_a_command() -> None:
+    listed = described(TEXT, may_start_with_dash=["/value"])
+    (finding,) = tool_findings(listed, identity="npx -y git-server")
+    assert (finding.code, finding.severity) == ("tool.dash-allowed", "warning")
+    assert finding.line is not None
+    assert tool_findings(listed) == []
+    reason = {"allow": [{"code": "tool.dash-allowed", "reason": "the tool ends its options by `--`"}]}
+    accepted = lint({**listed, "lint": reason}, identity="npx -y git-server")
+    assert [one for one in accepted.findings if one.severity == "warning"] == []
 
 
 def test_a_finding_stands_at_the_line_of_the_yaml() -> None:

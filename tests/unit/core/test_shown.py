@@ -132,6 +132,13 @@ def test_the_sentence_is_made_of_canonical_values_and_names_the_worst_first() ->
     assert said(moved["headline"]) == "Make a transaction with the account `ops`; `/amount` `2500000`"
 
 
+def test_what_cannot_be_taken_back_comes_before_what_can() -> None:
+    command = "rm /workspace/a; rm -r /srv"
+    made = shown("shell/run", tools=SHELL, command=command).document
+
+    assert said(made["headline"]).startswith("Delete everything beneath `/srv`; delete `/workspace/a`")
+
+
 def test_arguments_stand_in_canonical_order_with_their_sources() -> None:
     document = shown(
         "fs/file_edit",

@@ -6,9 +6,12 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import can_ada
 
 from authz.api.application import Application, Services
 from authz.api.auth import Authenticator
@@ -16,6 +19,7 @@ from authz.api.metrics import Metrics
 from authz.bundle.load import load_bundle
 from authz.bundle.reload import FolderLoader
 from authz.bundle.self_protection import Protected
+from authz.bundle.trial_process import TrialLimits
 from authz.bundle.watch import FolderWatch, Signature, scan, warn_of_slow_scan
 from authz.config import CONFIG_FILE, Config
 from authz.core.bundle_record import bundle_event
@@ -26,9 +30,12 @@ from authz.errors import ConfigError
 from authz.model.resource import Base, Entity, NotCanonical
 from authz.ports import Clock, CommitUnit, LineReader
 from authz.service.bundles import BundlesInForce
+from authz.service.capability_services import CapabilityServices
 from authz.service.decide import DecisionService
 from authz.service.explain import ExplanationService
+from authz.service.operations import OperationService
 from authz.service.reloads import Reloads
+from authz.service.tickets import ServiceTickets
 from authz.store.keys import ServiceKeys
 from authz.store.ledger import DurableLedger, locate_database
 from authz.store.ledger import open_ledger as open_store
@@ -68,7 +75,21 @@ def protected_places(config: Config) -> Protected:
         hosts=hosts,
         port=config.port,
         non_global_addresses=everywhere,
+        public=_public_place(config),
     )
+
+
+def _public_place(config: Config) -> tuple[str, int] | None:
+    """(id of the `Host`, port) of `public_url`, where that is not this process itself: a proxy's perhaps.
+
+    Raises `ConfigError` for a host that no rule could name.
+    """
+    url = can_ada.parse(config.public_url)
+    host = _host_entity(url.hostname)
+    if host is None:
+        raise ConfigError("`public_url` names a host that cannot be protected; use a name or an address")
+    port = int(url.port) if url.port else {"http:": 80, "https:": 443}[url.protocol]
+    return None if (host.id, port) == ("localhost", config.port) else (host.id, port)
 
 
 def _own_hosts(host: str) -> tuple[frozenset[str], bool]:
@@ -117,7 +138,9 @@ def open_ledger(config: Config, keys: ServiceKeys) -> DurableLedger:
 def load_keys(config: Config) -> ServiceKeys:
     """The service's own keys, made at the first start."""
     _make_data_dir(config.data_dir)
-    return ServiceKeys.load_or_create(config.data_dir / "keys.json")
+    return ServiceKeys.load_or_create(
+        config.data_dir / "keys.json", lifetime_seconds=config.capability_max_lifetime_seconds
+    )
 
 
 def _make_data_dir(folder: Path) -> None:
@@ -147,11 +170,30 @@ def create_application(
     metrics = Metrics(bundles)
     reloads = Reloads(
         bundles=bundles,
-        loader=FolderLoader(config.bundles, protected or protected_places(config)),
+        loader=FolderLoader(
+            config.bundles,
+            protected or protected_places(config),
+            limits=TrialLimits.within(config.bundle_max_staleness_seconds),
+        ),
         ledger=ledger,
         clock=clock,
         observer=metrics,
     )
+    redactor = Redactor(keys.derive("redaction"))
+    capabilities = CapabilityServices.over(
+        ledger=ledger,
+        bundles=bundles,
+        clock=clock,
+        ids=RandomIds(),
+        keys=keys,
+        redactor=redactor,
+        observer=metrics,
+        public_url=config.public_url,
+        max_lifetime_seconds=config.capability_max_lifetime_seconds,
+        max_staleness_seconds=config.revocation_max_staleness_seconds,
+    )
+    metrics.watch_revocations(capabilities.revocations.age_seconds)
+    metrics.watch_keys(lambda: keys.failures)
     service = DecisionService(
         ledger=ledger,
         bundles=bundles,
@@ -159,9 +201,11 @@ def create_application(
         ids=RandomIds(),
         observer=metrics,
         operation_secret=keys.derive("operations"),
-        redactor=Redactor(keys.derive("redaction")),
+        redactor=redactor,
         ttl_ms=config.decision_ttl_seconds * 1000,
         lines=lines,
+        capabilities=capabilities.chains,
+        tickets=ServiceTickets(keys=keys, issuer=capabilities.chains.issuer),
     )
     return Application(
         Services(
@@ -171,14 +215,24 @@ def create_application(
                 ledger=ledger,
                 bundles=bundles,
                 clock=clock,
-                redactor=Redactor(keys.derive("redaction")),
+                redactor=redactor,
                 ttl_ms=config.decision_ttl_seconds * 1000,
                 lines=lines,
+                capabilities=capabilities.chains,
             ),
+            operations=OperationService(
+                ledger=ledger,
+                clock=clock,
+                redactor=redactor,
+                operation_secret=keys.derive("operations"),
+                capabilities=capabilities.chains,
+            ),
+            capabilities=capabilities,
             ledger=ledger,
             bundles=bundles,
             reloads=reloads,
-            jwks=keys.public_jwks(),
+            jwks=lambda: keys.jwks(clock.now_ms()),
+            jwks_max_age_seconds=config.key_publish_seconds // 2,
             metrics=metrics,
             max_body_bytes=config.max_body_bytes,
         )
@@ -199,6 +253,10 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
         now_ms=SystemClock().now_ms(),
         max_staleness_seconds=config.bundle_max_staleness_seconds,
     )
+    # Files that were exchanged meanwhile may not be those that were read: the watch reads them again.
+    seen = {
+        tenant: before if scan(config.bundles[tenant]) == before else () for tenant, before in seen.items()
+    }
     # What lives as long as the process is no garbage: without this each full collection would walk it,
     # with all requests waiting.
     gc.collect()
@@ -217,7 +275,14 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
         application = create_application(
             config, ledger, keys, bundles, protected=protected, lines=lines, dev=dev
         )
-        async with _reloading(config, application, seen):
+        # Before the first answer: a restart forgets nothing that was revoked.
+        await application.services.capabilities.revocations.refresh()
+        async with (
+            _reloading(config, application, seen),
+            _watching(keys.watch()),
+            _watching(application.services.capabilities.revocations.run()),
+            _watching(application.services.operations.lapses.run()),
+        ):
             yield application
     finally:
         await lines.close()
@@ -257,6 +322,17 @@ async def _reloading(
             watch.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
         await services.reloads.close()
+
+
+@asynccontextmanager
+async def _watching(looking: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Notices what operators and other replicas do: to the key file, and by revoking."""
+    watch = asyncio.create_task(looking)
+    try:
+        yield
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
 
 
 async def _revoke_dev_keys(ledger: DurableLedger) -> None:

@@ -1,6 +1,6 @@
 """Prometheus metrics. Labels come from closed sets, so that no caller can grow them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
@@ -53,6 +53,22 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._capabilities = Counter(
+            "authz_capabilities",
+            "Capabilities issued, narrowed, revoked, and refused with the code of the refusal.",
+            ["tenant", "event", "code"],
+            registry=self.registry,
+        )
+        self._revocations_age = Gauge(
+            "authz_revocations_age_seconds",
+            "How long ago the store was last asked what has been revoked.",
+            registry=self.registry,
+        )
+        self._key_failures = Gauge(
+            "authz_signing_key_look_failures",
+            "How often the key file could not be read again; the keys in hand then stay in use.",
+            registry=self.registry,
+        )
         # A look-up by labels takes a lock and makes texts; the sets are closed, so each is made once.
         self._count_decision = cache(
             lambda *labels: self._decisions.labels(*(str(label) for label in labels))
@@ -75,6 +91,18 @@ class Metrics:
         if decision.stage is Stage.RESERVATION:
             for limit in decision.matched:
                 self._limits.labels(tenant, limit.rule, "reached").inc()
+
+    def capability(self, tenant: str, event: str, code: str) -> None:
+        """Count what became of a capability."""
+        self._capabilities.labels(tenant, event, code).inc()
+
+    def watch_revocations(self, age_seconds: Callable[[], float]) -> None:
+        """Tell from now on how old what is known of revocations is."""
+        self._revocations_age.set_function(age_seconds)
+
+    def watch_keys(self, failures: Callable[[], float]) -> None:
+        """Tell from now on how often a look for new signing keys has failed."""
+        self._key_failures.set_function(failures)
 
     def refused(self, code: str) -> None:
         """Count a refusal before a decision."""

@@ -30,6 +30,8 @@ class Protected:
     port: int | None = None
     non_global_addresses: bool = False
     """Whether every address that is not global counts as this machine's: for a listener on all of them."""
+    public: tuple[str, int] | None = None
+    """(id of a `Host`, port) where a proxy may stand before this process."""
 
 
 def protecting_rules(protected: Protected) -> str:
@@ -59,6 +61,11 @@ def protecting_rules(protected: Protected) -> str:
         conditions.append(
             f"(resource is Host && (resource.port == {port} || resource.port == 0) && ({here}))"
         )
+    if protected.public is not None:
+        host, port = protected.public
+        there = f'resource in Host::"{escape_cedar(host)}"'
+        conditions.append(f"(resource is Endpoint && resource.port == {port} && {there})")
+        conditions.append(f"(resource is Host && (resource.port == {port} || resource.port == 0) && {there})")
     return f"""\
 @id("{SELF_RULE}")
 @reason("This is where authorization is decided; no agent may reach it.")

@@ -11,7 +11,7 @@ from authz_client.capabilities.keys import published_keys
 from authz_client.capabilities.revocations import parse_revocations
 
 from authz.api.capabilities_wire import CapabilityOut
-from tests.support.holders import Holder, entry, issue, issue_body
+from tests.support.holders import Holder, entry, exchange, issue, issue_body, narrowed
 from tests.support.reloading import reloading
 from tests.support.service import Service
 from tests.support.world import CREDENTIALS, FS
@@ -232,6 +232,12 @@ async def test_a_lifetime_is_bounded_by_the_configuration(tmp_path: Path) -> Non
         assert (told["code"], told["component"]) == ("capability.lifetime", "E")
 
 
+async def test_nobody_is_given_one_for_itself(service: Service) -> None:
+    """It would read as one of an agent that acts for nobody."""
+    problem = problem_of(await ask(service, READ, on_behalf_of="coder-1"), 400)
+    assert (problem["code"], problem["pointer"]) == ("input.invalid", "/on_behalf_of")
+
+
 async def test_an_agent_that_acts_for_nobody_is_its_own_subject(service: Service) -> None:
     root = await issue(service, READ, on_behalf_of=None)
     assert root.user is None
@@ -284,11 +290,37 @@ async def test_a_task_gets_what_it_names_and_its_trace_is_delegated(service: Ser
     assert record["capability"]["task"] == task
     [listed] = (await service.client.get("/capabilities")).json()["capabilities"]
     assert (listed["task"], listed["child_trace_id"]) == (task, "t-child")
-    # Whoever works in the child's trace is delegated, whatever it leaves out.
-    left_out = service.body("fs/file_read", {"path": "/workspace/report"}, context={"trace_id": "t-child"})
-    answer = await service.decide(left_out)
-    assert (answer["effect"], [rule["rule"] for rule in answer["matched"]]) == ("deny", ["delegated"])
+    # Whatever it leaves out, the child is delegated in its trace, and nobody else is.
+    assert await rules_in(service, "sub-1", "t-child") == ["delegated"]
+    assert await rules_in(service, "coder-1", "t-child") == ["calls"]
     assert await root.reads(service, "/workspace/report") == "allow"
+
+
+async def rules_in(service: Service, agent: str, trace: str) -> list[str]:
+    """What decides when that agent reads in that trace, without session or capability."""
+    subject = {"agent": agent, "on_behalf_of": "ada"}
+    body = service.body("fs/file_read", {"path": "/workspace/report"}, context={"trace_id": trace})
+    answer = await service.decide(body | {"subject": subject})
+    return [rule["rule"] for rule in answer["matched"]]
+
+
+async def test_a_task_takes_no_trace_away_from_whom_it_belongs_to(service: Service) -> None:
+    """Whoever may narrow may name any trace: an agent that works there already becomes no child by that."""
+    assert await rules_in(service, "coder-1", "t-main") == ["calls"]
+    weak = await service.add_key("weak", "decide")
+    root = await issue(service, entry(["fs/file_read", "fs/file_edit"], ["file:///workspace"]), max_depth=3)
+    task = task_of(service, child_trace_id="t-main")
+    body = exchange(root, generate_key(), task=task, agent="coder-1")
+    told = problem_of(await service.client.post("/capabilities/attenuate", json=body, headers=weak), 403)
+    assert told["code"] == "capability.child_trace"
+    response = await ask(service, task=task, agent="coder-1")
+    assert problem_of(response, 403)["code"] == "capability.child_trace"
+    assert await rules_in(service, "coder-1", "t-main") == ["calls"]
+    # One that is its child there already may be given another capability for the same work.
+    for _ in range(2):
+        await narrowed(service, root, task=task, agent="sub-1")
+        assert await rules_in(service, "sub-1", "t-main") == ["delegated"]
+    assert await rules_in(service, "coder-1", "t-main") == ["calls"]
 
 
 @pytest.mark.parametrize(

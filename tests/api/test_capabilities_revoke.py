@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from authz.api.capabilities_wire import (
     RevocationsOut,
     TreeOut,
 )
+from authz.model.capability import LinkOrigin, LinkQuery
+from authz.model.record import Committed, Event, EventType
+from authz.ports import CommitUnit
 from authz.store.memory import MemoryLedger
 from tests.support.holders import Holder, entry, issue, narrowed
 from tests.support.service import Service
@@ -75,15 +79,12 @@ async def test_revoking_a_root_stops_everything_beneath(service: Service) -> Non
     root, child, below, last = await family(service)
     bystander = await issue(service, READ)
     told = await revoke(service, link=root.link)
-    assert (told["links"], told["live_beneath"], told["already"]) == ([root.link], 3, False)
+    assert (told["links"], told["live"], told["live_beneath"]) == ([root.link], 1, 3)
+    assert (told["already"], told["complete"]) == (False, True)
     assert await reads(service, root, child, below, last) == [GONE] * 4
     assert await bystander.reads(service) == "allow"
     [record] = await service.records(type="capability.revoked")
-    assert (record["named"], record["reason"], record["live_beneath"]) == (
-        {"link": root.link},
-        "it is over",
-        3,
-    )
+    assert (record["named"], record["reason"]) == ({"link": root.link}, "it is over")
     assert record["revoked"] == told["revoked"]
     assert record["caller"]["key_id"]
 
@@ -125,8 +126,53 @@ async def test_a_jti_of_derived_links_names_those_that_have_it(service: Service)
     one, other = root.hand_on("sub-1", jti=jti), root.hand_on("sub-2")
     assert await reads(service, one, other) == ["allow", "allow"]
     told = await revoke(service, jti=jti)
-    assert len(told["links"]) == 1
+    assert (len(told["links"]), told["live"]) == (1, 1)
+    assert [one["kind"] for one in told["revoked"]] == ["jti", "link"]
     assert await reads(service, root, one, other) == ["allow", GONE, "allow"]
+
+
+async def test_a_jti_that_another_has_on_record_stops_the_one_that_was_not_seen(service: Service) -> None:
+    """A decoy that was seen must not hide the link that is meant."""
+    root = await issue(service, READ, **GRANT)
+    jti = new_jti()
+    victim = root.hand_on("sub-1", jti=jti)
+    decoy = root.hand_on("sub-2").hand_on("sub-2b", jti=jti)
+    assert await decoy.reads(service) == "allow"
+    told = await revoke(service, jti=jti)
+    assert [one["kind"] for one in told["revoked"]] == ["jti", "link"]
+    assert await reads(service, victim, decoy, victim.hand_on("sub-3"), root) == [GONE, GONE, GONE, "allow"]
+    assert (await revoked(service)).jtis == {jti}
+
+
+async def test_however_many_links_there_are_a_revocation_goes_through(service: Service) -> None:
+    """Whoever holds a capability makes as many links as it likes, with whatever `jti`, by whatever key."""
+    victim = await issue(service, READ, **GRANT)
+    attacker = await issue(service, READ, **GRANT)
+    derived, key = new_jti(), generate_key()
+    twin = attacker.hand_on("evil-1", jti=victim.jti, key=key)
+    child = attacker.hand_on("evil-2", jti=derived, key=key)
+    assert await reads(service, twin, child) == ["allow", "allow"]
+    for number, jti in enumerate((victim.jti, derived)):
+        await crowd(service, jti, 6000, str(number))
+    told = await revoke(service, jti=victim.jti)
+    assert ([one["kind"] for one in told["revoked"]], told["links"]) == (["link"], [victim.link])
+    told = await revoke(service, jti=derived)
+    assert (told["revoked"][0]["kind"], told["complete"]) == ("jti", False)
+    assert len(told["revoked"]) <= 257
+    told = await revoke(service, holder=key.public.thumbprint)
+    assert ([one["kind"] for one in told["revoked"]], told["complete"]) == (["holder"], False)
+    assert await reads(service, victim, twin, child, attacker) == [GONE, GONE, GONE, "allow"]
+
+
+async def crowd(service: Service, jti: str, count: int, name: str) -> None:
+    """Put that many links on record like the one that was seen with this `jti`."""
+    seen = await service.ledger.find_links(LinkQuery(tenant="default", jti=jti))
+    model = next(link for link in seen if link.origin is LinkOrigin.SEEN)
+    links = [replace(model, link_hash=f"{name}-{number}") for number in range(count)]
+    event = Event(type=EventType.DECISION_MADE, tenant="default", occurred_at_ms=0, body=b"{}")
+    for start in range(0, count, 3000):
+        unit = CommitUnit(event=event, links=links[start : start + 3000])
+        assert isinstance(await service.ledger.commit(unit), Committed)
 
 
 async def test_an_unknown_jti_stops_the_child_when_it_appears(service: Service) -> None:
@@ -136,6 +182,16 @@ async def test_an_unknown_jti_stops_the_child_when_it_appears(service: Service) 
     assert (told["links"], [one["kind"] for one in told["revoked"]]) == ([], ["jti"])
     assert await root.hand_on("sub-1", jti=jti).reads(service) == GONE
     assert await root.reads(service) == "allow"
+
+
+@pytest.mark.parametrize("kind", ["link", "jti", "holder"])
+async def test_that_nothing_known_was_stopped_is_said(service: Service, kind: str) -> None:
+    told = await revoke(service, **{kind: "A" * 43})
+    assert (told["links"], told["live"], told["live_beneath"], told["complete"]) == ([], 0, 0, True)
+    root = await issue(service, READ)
+    service.clock.at_ms += 3_600_000
+    told = await revoke(service, link=root.link)
+    assert (told["links"], told["live"], told["live_beneath"]) == ([root.link], 0, 0)
 
 
 async def test_doing_it_again_changes_nothing(service: Service) -> None:

@@ -13,8 +13,9 @@ from authz.core.cases.deciding import call_of, facts_of
 from authz.core.explain import explain as explanation_of
 from authz.core.explain.document import document
 from tests.policies.deciding import sample_calls, sample_ruleset
+from tests.support.holders import entry, issue
 from tests.support.service import Service
-from tests.support.world import CREDENTIALS
+from tests.support.world import CREDENTIALS, PERMIT_ALL
 from tests.support.world import world as world_of
 
 RULES = """\
@@ -223,3 +224,34 @@ async def test_another_tenants_decision_is_as_if_absent(service: Service) -> Non
 async def test_without_a_credential_nothing_is_told(service: Service) -> None:
     response = await service.client.post("/explain", json={}, headers={"Authorization": "Bearer x"})
     assert problem_of(response, 401) == "caller.unauthenticated"
+
+
+async def test_a_presented_chain_is_verified_and_its_proof_is_not_used_up(tmp_path: Path) -> None:
+    """What an explanation says of a capability is what the decision comes to, which is still to be made."""
+    async with Service.running(tmp_path, {"default": world_of(PERMIT_ALL)}) as service:
+        root = await issue(service, entry("fs/file_read", "file:///workspace"), max_depth=1)
+        child = root.hand_on("sub-1", entry("fs/file_read", "file:///workspace/docs", budget={"calls": 1}))
+        for path, effect, code, refused in (
+            ("/workspace/docs/a", "allow", "policy.permit", None),
+            ("/workspace/src/a", "deny", "capability.object_outside", (1, "sub-1", "O")),
+        ):
+            body = child.body("fs/file_read", {"path": path})
+            for _ in range(2):
+                told = await explain(service, body)
+                decision, stage = told["decision"], told["stages"][5]
+                assert (decision["effect"], decision["code"]) == (effect, code)
+                assert stage["stage"] == "capability"
+                assert stage["outcome"] == ("passed" if refused is None else "settled")
+                assert stage["output"]["presented"] is True
+                assert (stage["output"]["depth"], stage["output"]["holder"]) == (
+                    1,
+                    child.key.public.thumbprint,
+                )
+                found = decision["capability"]
+                assert (found and (found["link"], found["agent"], found["component"])) == refused
+            answer = await service.decide(body)
+            assert (answer["effect"], answer["code"]) == (effect, code)
+        # Who only has the chain is told no more than a decision would tell.
+        other = child.body("fs/file_read", {"path": "/workspace/docs/b"})
+        stolen = child.body("fs/file_read", {"path": "/workspace/docs/a"}) | {"proof": other["proof"]}
+        assert (await explain(service, stolen))["decision"]["code"] == "capability.proof"

@@ -8,7 +8,10 @@ from typing import Any
 import openapi_spec_validator
 
 from authz.api.document import openapi_document
+from authz.app import create_application
+from authz.config import Config
 from authz.core.fingerprint import advertised_digest
+from authz.store.keys import ServiceKeys
 from tests.support.service import Service
 from tests.support.world import world as world_of
 
@@ -187,6 +190,24 @@ async def test_metrics_count_decisions_and_refusals(service: Service) -> None:
     assert 'authz_requests_refused_total{code="input.invalid"} 1.0' in text
     assert 'authz_http_requests_total{path="other",status="404"} 1.0' in text
     assert "as-a-label" not in text
+
+
+async def test_metrics_tell_how_looks_for_keys_and_revocations_go(service: Service) -> None:
+    """While such a look fails, what is in hand stays in use: somebody should know."""
+    keys = ServiceKeys.generate()
+    keys.failures = 2
+    services = create_application(
+        Config(), service.ledger, keys, service.application.services.bundles
+    ).services
+    await services.capabilities.revocations.refresh()
+    samples = dict(
+        line.split(" ", 1)
+        for line in services.metrics.render("default").decode().splitlines()
+        if line[0] != "#"
+    )
+    assert samples["authz_signing_key_look_failures"] == "2.0"
+    assert 0 <= float(samples["authz_revocations_age_seconds"]) < 60
+    assert "authz_revocations_age_seconds" in (await service.client.get("/metrics")).text
 
 
 async def test_the_bundle_in_force_is_shown(service: Service) -> None:

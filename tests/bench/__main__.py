@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from tests.bench.bundle import write_bundle
 from tests.bench.canonical import measure_canonical
+from tests.bench.capabilities import measure_capabilities
+from tests.bench.capabilities_decided import measure_added, measure_held
 from tests.bench.check import measure_check
 from tests.bench.core import measure_core
 from tests.bench.http import CONNECTIONS, Plan, measure_http
@@ -69,6 +71,12 @@ def _measure(folder: Path, cores: Cores, plan: Plan) -> dict[str, Any]:
         )
         for tasks in CONNECTIONS
     }
+    calls = plan.requests // 4
+    capabilities = {
+        "format": measure_capabilities(runs=plan.runs, calls=calls // 2),
+        "decision": measure_added(bundles[COMPARED], runs=plan.runs, calls=calls // 2),
+        "http": measure_held(folder, cores, runs=plan.runs, requests=calls),
+    }
     check = measure_check(folder / "check", runs=plan.runs)
     return {
         "http": http,
@@ -76,6 +84,7 @@ def _measure(folder: Path, cores: Cores, plan: Plan) -> dict[str, Any]:
         "growth": growth,
         "index": index,
         "commit": commit,
+        "capabilities": capabilities,
         "reload": measure_reload(folder, cores),
         "stores": measure_stores(folder, cores),
         "check": check,

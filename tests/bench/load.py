@@ -43,10 +43,16 @@ class _Connection(asyncio.Protocol):
     """One keep-alive connection, without pipelining."""
 
     def __init__(
-        self, requests: Iterator[bytes], expected: bytes, latencies_ns: list[int], done: asyncio.Future[None]
+        self,
+        requests: Iterator[bytes],
+        expected: bytes,
+        status: bytes,
+        latencies_ns: list[int],
+        done: asyncio.Future[None],
     ) -> None:
         self._requests = requests
         self._expected = expected
+        self._status = status
         self._latencies_ns = latencies_ns
         self._done = done
         self._transport: asyncio.Transport | None = None
@@ -77,7 +83,7 @@ class _Connection(asyncio.Protocol):
             self._received = received
             return
         self._latencies_ns.append(time.perf_counter_ns() - self._sent_ns)
-        if len(received) != size or received[9:12] != b"200" or received.find(self._expected, body) < 0:
+        if len(received) != size or received[9:12] != self._status or received.find(self._expected, body) < 0:
             self._fail(received)
             return
         self._received = b""
@@ -105,13 +111,17 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def send_all(port: int, requests: Sequence[bytes], *, connections: int, expected: bytes) -> Load:
+def send_all(
+    port: int, requests: Sequence[bytes], *, connections: int, expected: bytes, status: bytes = b"200"
+) -> Load:
     """Send every request once over `connections` connections. Raises `BadAnswer` at the first bad answer."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_send_all(port, requests, connections, expected))
+        return runner.run(_send_all(port, requests, connections, expected, status))
 
 
-async def _send_all(port: int, requests: Sequence[bytes], connections: int, expected: bytes) -> Load:
+async def _send_all(
+    port: int, requests: Sequence[bytes], connections: int, expected: bytes, status: bytes
+) -> Load:
     loop = asyncio.get_running_loop()
     pending = iter(requests)
     latencies_ns: list[int] = []
@@ -119,7 +129,7 @@ async def _send_all(port: int, requests: Sequence[bytes], connections: int, expe
     ends: list[asyncio.Future[None]] = []
     for _ in range(connections):
         done: asyncio.Future[None] = loop.create_future()
-        connection = _Connection(pending, expected, latencies_ns, done)
+        connection = _Connection(pending, expected, status, latencies_ns, done)
         await loop.create_connection(lambda made=connection: made, "127.0.0.1", port)  # type: ignore[misc]
         opened.append(connection)
         ends.append(done)

@@ -1,5 +1,6 @@
 """The results as a table for people."""
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -17,6 +18,7 @@ def table(results: dict[str, Any]) -> str:
         lines.append("ONE CORE ONLY: server and load take turns, so rates and latencies say little")
     lines += ["", *_http(results["http"]), "", *_core(results["core"]), _growth(results["growth"])]
     lines += ["", *_index(results["index"]), "", *_commit(results["commit"])]
+    lines += ["", *_capabilities(results["capabilities"]), "", *_reload(results["reload"])]
     lines += ["", *_stores(results["stores"])]
     check = results["check"]
     lines += ["", f"authz check, {check['rules']} rules, {check['tools']} tools: {check['check_seconds']} s"]
@@ -89,6 +91,45 @@ def _commit(commit: dict[str, Any]) -> list[str]:
     for tasks, found in commit.items():
         lines.append(f"{f'{tasks} task(s)':<34}{found['cpu_us']:>12.1f}{found['wall_us']:>12.1f}")
     return lines
+
+
+def _capabilities(found: dict[str, Any]) -> list[str]:
+    lines = [f"{'Capabilities':<34}{'CPU µs':>12}"]
+    lines += [f"{name:<34}{cost:>12.1f}" for name, cost in found["format"].items()]
+    links = found["decision"]
+    lines.append(
+        f"{'Decision, chain remembered, CPU µs':<34}" + _cells(f"{count} link(s)" for count in links)
+    )
+    for label, name in (
+        ("without a capability", "without"),
+        ("with chain and proof", "with"),
+        ("added, median of the runs", "added"),
+        ("stage 6 alone", "stage_6"),
+        ("of which the proof", "proof"),
+    ):
+        lines.append(f"{label:<34}" + _cells(f"{one[name]:.1f}" for one in links.values()))
+    lines.append(f"{'Over HTTP, on SQLite, 1 connection':<34}{'CPU µs':>12}")
+    return lines + [f"{name:<34}{cost:>12.1f}" for name, cost in found["http"].items()]
+
+
+def _reload(reload: dict[str, Any]) -> list[str]:
+    """Latencies of requests at a steady rate, without and during a reload."""
+    lines = [f"{'Reload, ms':<34}" + _cells(("p50", "p99", "max", "took s"))]
+    for rules, places in reload.items():
+        for place, found in places.items():
+            if place == "lag":
+                continue
+            for what in ("alone", "reload", "more"):
+                cells = [f"{found[what][name]:.2f}" for name in ("p50", "p99", "max")]
+                cells += [f"{found['seconds']:.1f}"] if what == "reload" else []
+                lines.append(f"{f'{rules}, {place[6:]}, {what}':<34}" + _cells(cells))
+        for stage, lags in places["lag"]["stages"].items():
+            lines.append(f"{rules}, the loop during {stage}: {lags}")
+    return lines
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "".join(f"{text:>12}" for text in texts)
 
 
 def _stores(stores: dict[str, Any]) -> list[str]:

@@ -176,6 +176,14 @@ def bug_086() -> None:
             assert (decision.effect, decision.code) == (Effect.DENY, "schema.invalid"), (name, key)
             checked += 1
     assert checked >= 8
+    # Of any other tool too, reviewed or drafted, whatever its schema lets through.
+    for reviewed in (True, False):
+        for role in ("target", "option"):
+            shows = tool("show", READS, {"revision": TEXT}, roles={"/revision": role}, reviewed=reviewed)
+            other = load_with(tool_file("vcs", shows), PERMIT_ALL)
+            decision = decided(other, "vcs/show", revision="--output=/workspace/x")
+            assert (decision.effect, decision.code) == (Effect.DENY, "canonical.refused")
+            assert decided(other, "vcs/show", revision="main").effect is Effect.ALLOW
 
 
 def bug_201() -> None:
@@ -186,9 +194,9 @@ def bug_201() -> None:
     assert decided(ruleset, "team/plans").code == "tool.unknown"
 
 
-def load_with(tools: str) -> Ruleset:
-    """A world with the sample's rules on what is not understood."""
-    rules = (SAMPLE / "rules" / "opaque.cedar").read_text(encoding="utf-8")
+def load_with(tools: str, rules: str = "") -> Ruleset:
+    """A world with these rules, or the sample's on what is not understood."""
+    rules = rules or (SAMPLE / "rules" / "opaque.cedar").read_text(encoding="utf-8")
     return world(rules, tools=tools)
 
 

@@ -18,9 +18,11 @@ from tests.support.server import RunningServer
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
-HOUR = re.compile(r"^## A security engineer's hour\n.*?(?=^## )", re.DOTALL | re.MULTILINE)
-BLOCKS = BLOCK.findall(HOUR.sub("", README))
-"""All but those of the hour, which `test_security_hour.py` runs in one shell."""
+IN_ONE_SHELL = re.compile(
+    r"^## (?:A security engineer's hour|Handing work to a subagent)\n.*?(?=^## )", re.DOTALL | re.MULTILINE
+)
+BLOCKS = BLOCK.findall(IN_ONE_SHELL.sub("", README))
+"""All but those that `test_security_hour.py` and `test_handing_on.py` run, a section in one shell."""
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,18 @@
-"""Decisions and their settlement over any ledger, without the wire: what races and generated histories drive."""
+"""Decisions and their settlement over any ledger, without the wire: for races and generated histories."""
 
 import itertools
 import json
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+from authz_client.capabilities import PublicKey, Signer
 
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.core.settlement import Outcome
-from authz.errors import Forbidden, NotFound, OperationConflict
-from authz.model.call import CallIds, Start
+from authz.errors import OperationConflict
+from authz.model.call import Start
 from authz.model.caller import Caller
 from authz.model.decision import Decision
 from authz.model.operation import OperationState
@@ -19,6 +22,8 @@ from authz.service.bundles import Admitted, BundlesInForce
 from authz.service.decide import DecisionService
 from authz.service.lapses import Lapses
 from authz.service.operations import OperationService, OperationView
+from authz.service.tickets import ServiceTickets
+from tests.support.chains import ISSUER_KEY
 from tests.support.world import IDS, call, caller_of, tool, tool_file, world
 
 TENANT = "acme"
@@ -61,6 +66,22 @@ class Nobody:
         pass
 
 
+class OneKey:
+    """`ports.CapabilityKeys` with the one key of the tests' chains."""
+
+    def signer(self, now_ms: int) -> Signer:
+        return ISSUER_KEY
+
+    def verifying(self, now_ms: int) -> Mapping[str, PublicKey]:
+        return {ISSUER_KEY.kid: ISSUER_KEY.public}
+
+    async def find(self, kid: str, now_ms: int) -> PublicKey | None:
+        return self.verifying(now_ms).get(kid)
+
+    def jwks(self, now_ms: int) -> Mapping[str, Any]:
+        return {"keys": []}
+
+
 _NUMBERS = itertools.count(1)
 
 
@@ -97,6 +118,7 @@ class Runtime:
             operation_secret=SECRET,
             redactor=redactor,
             ttl_ms=TTL_MS,
+            tickets=ServiceTickets(keys=OneKey(), issuer=lambda tenant: f"https://{tenant}.example"),
         )
         operations = OperationService(ledger=ledger, clock=clock, redactor=redactor, operation_secret=SECRET)
         runtime = caller_of(ruleset)
@@ -108,13 +130,20 @@ class Runtime:
         return self.operations.lapses
 
     async def decide(
-        self, agent: str, turn: str, *, settles: bool = True, attempt: str | None = None
+        self,
+        agent: str,
+        turn: str,
+        *,
+        settles: bool = True,
+        attempt: str | None = None,
+        ticket: bool = False,
     ) -> Decision:
         """Ask for the call of that turn."""
         made = replace(
             call("fs/edit", path="/workspace/a", agent=agent, ids=replace(IDS, turn=turn)),
             settles=settles or attempt is not None,
             start=None if attempt is None else Start(attempt=attempt),
+            ticket=ticket,
         )
         answer = await self.decisions.decide(made, Admitted(caller=self.runtime, ruleset=self.ruleset))
         if answer.decision.lease is not None:
@@ -152,13 +181,8 @@ class Runtime:
         return [json.loads(record.text) for record in reversed(found)]
 
 
-async def _tried(asked: Any) -> Any:
+async def _tried(asked: Awaitable[OperationView]) -> OperationView | OperationConflict:
     try:
         return await asked
-    except (OperationConflict, NotFound, Forbidden) as refused:
+    except OperationConflict as refused:
         return refused
-
-
-def ids_of(turn: str) -> CallIds:
-    """The ids of the call of that turn."""
-    return replace(IDS, turn=turn)

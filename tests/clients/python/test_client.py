@@ -15,6 +15,7 @@ import httpx
 import pytest
 from authz_client import (
     AsyncClient,
+    CapabilityRefusal,
     Client,
     Decision,
     DecisionUnavailable,
@@ -489,6 +490,24 @@ def test_an_answer_is_an_object(value: Any) -> None:
 
 def test_members_of_a_later_version_are_ignored() -> None:
     assert Decision.from_json({**ALLOW, "added_later": {"x": 1}}, now=NOW).allowed
+
+
+def test_which_link_of_a_capability_refused_and_by_what() -> None:
+    refused: dict[str, Any] = {"reason": "object_outside", "link": 1, "agent": "sub-1", "component": "O"}
+    decision = Decision.from_json({**DENY, "capability": refused}, now=NOW)
+    assert decision.capability == CapabilityRefusal(**refused)
+    # What is none of the links, or by none of the four, is left out on the wire.
+    shorter = Decision.from_json({**DENY, "capability": {"reason": "chain_empty"}}, now=NOW)
+    assert shorter.capability == CapabilityRefusal(
+        reason="chain_empty", link=None, agent=None, component=None
+    )
+    assert Decision.from_json(DENY, now=NOW).capability is None
+
+
+@pytest.mark.parametrize("value", ["O", [], {}, {"reason": 1}, {"reason": "x", "link": "1"}])
+def test_what_is_said_of_a_capability_is_read_strictly(value: Any) -> None:
+    with pytest.raises(MalformedAnswer):
+        Decision.from_json({**DENY, "capability": value}, now=NOW)
 
 
 def test_a_deny_need_not_end() -> None:

@@ -31,6 +31,7 @@ def test_exported_names() -> None:
         "Approval",
         "Asked",
         "AsyncClient",
+        "CapabilityRefusal",
         "ClaimedPath",
         "Client",
         "Decision",
@@ -202,6 +203,7 @@ def test_members_of_a_decision() -> None:
         "policy_version",
         "dry_run",
         "repeated",
+        "capability",
         "ticket",
         "asked",
     ]

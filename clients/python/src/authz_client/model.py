@@ -122,6 +122,30 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapabilityRefusal:
+    """Which link of the presented chain refused a call, by which rule. With a code `capability.…`."""
+
+    reason: str
+    link: int | None
+    """0 for the root; `None` where it is none of them."""
+    agent: str | None
+    """Who holds that link, where its signature holds."""
+    component: str | None
+    """`R` (rights), `O` (objects), `P` (predicate) or `E` (expiry)."""
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Raises `MalformedAnswer`."""
+        members = _object(value, "capability")
+        return cls(
+            reason=_text(members, "reason"),
+            link=_optional_integer(members, "link"),
+            agent=_optional_text(members, "agent"),
+            component=_optional_text(members, "component"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedPath:
     """What a request claimed of one path (`context.resolved`)."""
 
@@ -191,6 +215,8 @@ class Decision:
     """What the answer would be. Nothing was reserved, so nothing may run on it."""
     repeated: bool
     """The call was allowed before. This is that permission, not a second one."""
+    capability: CapabilityRefusal | None = None
+    """Of a deny because of the capability: which link, and which of rights, objects, predicate, expiry."""
     ticket: str | None = field(default=None, repr=False)
     """With an allow, where it was asked for: what the tool server verifies (`capabilities.tickets`)."""
     asked: Asked | None = field(default=None, compare=False)
@@ -234,6 +260,9 @@ class Decision:
             policy_version=_optional(members, "policy_version", _text),
             dry_run=_optional_boolean(members, "dry_run"),
             repeated=_optional_boolean(members, "repeated"),
+            capability=_optional(
+                members, "capability", lambda found, name: CapabilityRefusal.from_json(found[name])
+            ),
             ticket=_optional(members, "ticket", _text),
             asked=asked,
         )

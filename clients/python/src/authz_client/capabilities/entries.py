@@ -18,7 +18,7 @@ from typing import Any, Final
 from authz_client.capabilities.budgets import BadBudget, Budget, parse_budget, widened_budget
 from authz_client.capabilities.constraints import BadConstraint, Condition, parse_condition, widened_member
 from authz_client.capabilities.objects import Object, parse_object
-from authz_client.capabilities.reasons import WIDENED, Component, Reason, Refusal
+from authz_client.capabilities.reasons import WIDENED, Component, Reason, Refusal, nearness
 from authz_client.capabilities.rights import Right, RightKey, parse_right
 
 DETAIL_TYPE: Final = "agent_tool_call"
@@ -156,9 +156,6 @@ def implies(child: Entry, parent: Entry) -> bool:
     return widening(child, parent) is None
 
 
-_NEARNESS: Final = {Component.RIGHTS: 0, Component.OBJECTS: 1, Component.PREDICATE: 2}
-
-
 def fit(children: Sequence[Entry], parents: Sequence[Entry]) -> tuple[int, ...] | Refusal:
     """For each child entry, the first parent entry that it fits under; or what widened.
 
@@ -173,7 +170,7 @@ def fit(children: Sequence[Entry], parents: Sequence[Entry]) -> tuple[int, ...] 
             if found is None:
                 chosen.append(position)
                 break
-            if nearest is None or _NEARNESS[found.component] > _NEARNESS[nearest.component]:
+            if nearest is None or nearness(found.component) > nearness(nearest.component):
                 nearest = found
         else:
             if nearest is None:

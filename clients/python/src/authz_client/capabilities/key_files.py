@@ -35,7 +35,8 @@ def write_key(path: Path, key: SigningKey) -> None:
 
 def read_key(path: Path) -> SigningKey:
     """The key in `path`, JWK or PEM. Raises `BadKey`, also when others than the owner may read the file."""
-    with path.open("rb") as file:
+    # Opening a pipe would wait for whoever writes into it, before anything could be said of it.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise BadKey(f"`{path}` is no regular file")

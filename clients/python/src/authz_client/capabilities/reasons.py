@@ -19,6 +19,14 @@ class Component(StrEnum):
     EXPIRY = "E"
 
 
+def nearness(component: Component | None) -> int:
+    """How near something comes that fails by this: what has the rights is nearer than what has not."""
+    return -1 if component is None else _IN_ORDER.index(component)
+
+
+_IN_ORDER: Final = tuple(Component)
+
+
 class Reason(StrEnum):
     """The rule that was broken."""
 

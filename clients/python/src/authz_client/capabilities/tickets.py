@@ -7,7 +7,7 @@ type `cap-ticket+jwt`, `kid` in the header, and these claims:
 |---|---|
 | `iss` | the service's issuer URL |
 | `aud` | the tool server, one string |
-| `sub`, optional `act.sub` | on whose behalf, and the agent that acts |
+| `sub`, optional `act.sub` | on whose behalf, and the agent that acts; see `Ticket.on_behalf_of` |
 | `jti`, `iat`, `exp`, optional `nbf` | as in links; short-lived |
 | `tool` | `server/name` |
 | `fingerprint` | of the decision |
@@ -50,8 +50,17 @@ class Ticket:
     fingerprint: str
     arguments_digest: str
     decision_id: str
+    has_act: bool
+    """Whether `act` says who acts; else it is `sub` itself."""
     holder_thumbprint: str | None
     ancestors: tuple[Ancestor, ...]
+
+    @property
+    def on_behalf_of(self) -> str | None:
+        """The user that is acted for; `None` where an agent acts for nobody, and `sub` is the first agent."""
+        first = self.ancestors[0].agent if self.ancestors else None
+        acts_itself = not self.has_act or first == self.token.sub
+        return None if acts_itself else self.token.sub
 
 
 def sign_ticket(
@@ -193,6 +202,7 @@ def _parsed(claims: Mapping[str, Any]) -> Ticket | Refusal:
         fingerprint=claims["fingerprint"],
         arguments_digest=claims["arguments_digest"],
         decision_id=claims["decision_id"],
+        has_act="act" in claims,
         holder_thumbprint=holder,
         ancestors=ancestors,
     )

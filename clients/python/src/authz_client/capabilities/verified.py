@@ -88,6 +88,12 @@ class VerifiedChain:
         """By what any part of the chain can be revoked: `anc`, then every link."""
         return (*self.ancestors, *(link.handles for link in self.links))
 
+    def root_entry(self, entry: int) -> int:
+        """The entry of the root that the leaf's entry `entry` fits under."""
+        for link in reversed(self.links):
+            entry = link.parents[entry] if link.parents else entry
+        return entry
+
     def debits(self, entry: int) -> tuple[Debit, ...]:
         """The budgets that a call under the leaf's entry `entry` is debited from, root first."""
         found = []

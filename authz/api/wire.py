@@ -27,7 +27,9 @@ from authz.core.requests import (
     to_call,
 )
 from authz.model.call import Call
-from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect, RuleMatch
+from authz.model.capability import CapabilityRefused
+from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect, RuleMatch, Stage
+from authz.model.operation import Standing
 from authz.model.record import Committed
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "BatchOut",
     "BatchProblemOut",
     "BatchRequest",
+    "CapabilityRefusedOut",
     "DecideRequest",
     "DecisionOut",
     "Id",
@@ -44,6 +47,7 @@ __all__ = [
     "PathText",
     "PointerText",
     "RuleOut",
+    "StandingOut",
     "SubjectIn",
     "ToolIn",
     "Wire",
@@ -60,7 +64,7 @@ class RuleOut(BaseModel):
     """A rule that determined the effect, with the place where it stands."""
 
     rule: str
-    kind: Literal["permit", "forbid", "ask", "limit"]
+    kind: Literal["permit", "forbid", "ask", "limit", "budget"]
     file: str | None = None
     line: int | None = None
     reason: str = ""
@@ -76,6 +80,12 @@ class AccessOut(BaseModel):
     resource: str
     uri: str
     scope: Literal["object", "tree"]
+    pattern: str | None = Field(
+        default=None,
+        description="Of a tree: the access is only to what matches beneath its resource. `*` is any run of "
+        "characters of one name and `?` one character, neither a dot at its front; a part `**` is any number "
+        "of names in a row.",
+    )
     authority: Literal["A0", "A1", "A2", "A3"]
     effect: Literal["allow", "require_approval", "deny"] | None = None
     rules: list[str] = []
@@ -90,11 +100,40 @@ class ArgumentErrorOut(BaseModel):
     message: str
 
 
+class CapabilityRefusedOut(BaseModel):
+    """Why a capability does not let the call through."""
+
+    reason: str = Field(
+        description="The rule that was broken: a code of the token profile, or of the service."
+    )
+    link: int | None = Field(
+        None,
+        description="Which link of the presented chain, 0 for the root; absent where it is none of them.",
+    )
+    agent: str | None = Field(None, description="Who holds that link, where its signature holds.")
+    component: Literal["R", "O", "P", "E"] | None = Field(
+        None, description="Which of rights, objects, predicate and expiry."
+    )
+
+
 class LeaseOut(BaseModel):
     """The right to execute and settle the operation."""
 
     token: str
     expires_at: str
+
+
+class StandingOut(BaseModel):
+    """Where the operation of a call stands. With an allow, what its runtime has declared of it."""
+
+    state: Literal[
+        "reserved", "executing", "succeeded", "failed_retryable", "failed_final", "unknown", "not_executed"
+    ]
+    settles: bool = Field(description="The runtime says when the act begins and how it ended.")
+    decision_id: str | None = Field(None, description="Of the decision that allowed it.")
+    external_id: str | None = Field(None, description="What the endpoint calls the effect.")
+    result_digest: str | None = None
+    settled_at: str | None = None
 
 
 class DecisionOut(BaseModel):
@@ -114,6 +153,9 @@ class DecisionOut(BaseModel):
         None, description="When an unchanged retry can help, in milliseconds from this answer."
     )
     errors: list[ArgumentErrorOut] | None = None
+    capability: CapabilityRefusedOut | None = Field(
+        None, description="With a code `capability.…`: which link refused the call, and by what."
+    )
     authority: Literal["A0", "A1", "A2", "A3"] | None = None
     side_effect: Literal["none", "idempotent", "cumulative"] | None = None
     accesses: list[AccessOut] | None = None
@@ -121,6 +163,10 @@ class DecisionOut(BaseModel):
     fingerprint: str | None = None
     idempotency_key: str | None = None
     lease: LeaseOut | None = None
+    ticket: str | None = Field(
+        None,
+        description="With an allow, where `ticket` was asked for: what the tool server verifies offline.",
+    )
     obligations: list[str] = []
     policy_version: str
     descriptor_digest: str | None = None
@@ -129,6 +175,9 @@ class DecisionOut(BaseModel):
         None, description="True when this call was allowed before: no second permission."
     )
     dry_run: bool | None = None
+    operation: StandingOut | None = Field(
+        None, description="Of a call that is to be settled, or that ran before and does not run again."
+    )
     sequence: int = Field(description="Where the record stands in its writer's chain of the decision log.")
     shares_written_resource_with: list[int] | None = Field(
         None,
@@ -148,7 +197,9 @@ class BatchOut(BaseModel):
     decisions: list[DecisionOut | BatchProblemOut]
 
 
-def decision_out(call: Call, decision: Decision, committed: Committed) -> dict[str, Any]:
+def decision_out(
+    call: Call, decision: Decision, committed: Committed, ticket: str | None = None
+) -> dict[str, Any]:
     """The answer as it goes on the wire. Members that a stage did not get to are left out."""
     expires_at_ms = decision.expires_at_ms
     lease = decision.lease
@@ -166,20 +217,35 @@ def decision_out(call: Call, decision: Decision, committed: Committed) -> dict[s
         "retry_unchanged": decision.retry_unchanged if refused else None,
         "retry_after_ms": decision.retry_after_ms,
         "errors": [_error_out(error) for error in decision.errors] or None,
+        "capability": _capability_out(decision.capability) if decision.capability is not None else None,
         "authority": decision.authority.name if decision.authority is not None else None,
         "side_effect": decision.side_effect.value if decision.side_effect else None,
-        "accesses": [_access_out(verdict) for verdict in decision.verdicts] or None,
+        "accesses": [_access_out(verdict) for verdict in _told_verdicts(decision)] or None,
         "arguments": decision.arguments,
         "fingerprint": decision.fingerprint,
         "idempotency_key": decision.idempotency_key,
         "lease": {"token": lease.token, "expires_at": rfc3339(lease.expires_at_ms)} if lease else None,
+        "ticket": ticket,
         "obligations": list(decision.obligations),
         "policy_version": decision.policy_version,
         "descriptor_digest": decision.descriptor_digest,
         "trace_id": call.ids.trace,
         "repeated": decision.repeated or None,
         "dry_run": call.dry_run or None,
+        "operation": _standing_out(decision.standing) if decision.standing is not None else None,
         "sequence": committed.sequence,
+    }
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _standing_out(standing: Standing) -> dict[str, Any]:
+    out = {
+        "state": standing.state.value,
+        "settles": standing.settles,
+        "decision_id": standing.decision_id or None,
+        "external_id": standing.external_id or None,
+        "result_digest": standing.result_digest or None,
+        "settled_at": rfc3339(standing.settled_at_ms) if standing.settled_at_ms else None,
     }
     return {name: value for name, value in out.items() if value is not None}
 
@@ -191,6 +257,16 @@ def _error_out(error: ArgumentError) -> dict[str, str]:
         "expected": error.expected,
         "message": error.message,
     }
+
+
+def _capability_out(refused: CapabilityRefused) -> dict[str, Any]:
+    out = {
+        "reason": refused.reason,
+        "link": refused.link,
+        "agent": refused.agent,
+        "component": refused.component,
+    }
+    return {name: value for name, value in out.items() if value is not None}
 
 
 def _rule_out(rule: RuleMatch) -> dict[str, Any]:
@@ -208,9 +284,22 @@ def _rule_out(rule: RuleMatch) -> dict[str, Any]:
     return out
 
 
+def _told_verdicts(decision: Decision) -> tuple[AccessVerdict, ...]:
+    """What the rules said of each access; where a capability refused the call before they were asked, that.
+
+    So a holder who oversteps is told what the call would have reached.
+    """
+    if decision.verdicts or decision.stage is not Stage.CAPABILITY:
+        return decision.verdicts
+    return tuple(
+        AccessVerdict(access=access, effect=decision.effect, code=decision.code)
+        for access in decision.accesses
+    )
+
+
 def _access_out(verdict: AccessVerdict) -> dict[str, Any]:
     access = verdict.access
-    return {
+    out = {
         "verb": access.verb.value,
         "resource": access.resource.entity.cedar,
         "uri": access.resource.uri,
@@ -219,6 +308,9 @@ def _access_out(verdict: AccessVerdict) -> dict[str, Any]:
         "effect": verdict.effect.value,
         "rules": [rule.rule for rule in verdict.rules],
     }
+    if access.pattern is not None:
+        out["pattern"] = access.pattern.text
+    return out
 
 
 def dump(value: Any) -> bytes:

@@ -1,7 +1,9 @@
-"""What a rule that asks demands of an approval (spec sections 6 and 8)."""
+"""What a rule that asks demands of an approval, and what one may permit (spec sections 6 and 8)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from authz.model.resource import Authority, Verb
 
 
 class Factor(StrEnum):
@@ -30,3 +32,56 @@ class ApprovalGrant:
     fingerprint: str
     rules: frozenset[str]
     """The asking rules that the approver was shown."""
+
+
+class ApprovalState(StrEnum):
+    """Where an approval stands. A request ends in one of the first four that are not `pending`, for ever;
+    what an approved one permits ends as `consumed` or `void`.
+    """
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    """A person said no."""
+    EXPIRED = "expired"
+    """Nobody answered in time: no human denial."""
+    CANCELLED = "cancelled"
+    """Its requester took it back."""
+    CONSUMED = "consumed"
+    """Every use that was granted is spent."""
+    VOID = "void"
+    """It was revoked, or its time ran out."""
+
+
+class ScopeKind(StrEnum):
+    """How far a yes reaches, narrowest first."""
+
+    ONCE = "once"
+    TIMES = "times"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a session's yes covers: a resource that was shown, and what lies beneath it by component."""
+
+    verb: Verb
+    uri: str
+    """Canonical."""
+    authority: Authority
+    """The highest that was shown for it."""
+    tree: bool
+    """Whether all that lies beneath was shown to be touched at once: else one object at a time may be."""
+    confirmed: bool
+    """Whether the executor's file system said where it really lies: then it has to say so again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantScope:
+    """How far a yes reaches: as it was offered, or as it was chosen."""
+
+    kind: ScopeKind
+    uses: int | None
+    """Most uses; `None` (of `session`) for any number."""
+    reach: tuple[Reach, ...] = ()
+    """Of `session` alone: every access of a later call lies in one of these."""

@@ -47,15 +47,17 @@ class CapabilityFacts:
     """For each access of the call the entry of the leaf that allows it."""
     shares: tuple[BudgetShare, ...] = ()
     """Every counter that the call is debited from, root first."""
+    kid: str = ""
+    """Of the key that signed the root."""
 
 
 NO_CAPABILITY = CapabilityFacts(presented=False)
 
 DELEGATED: Final = "authz:delegated"
-"""The label by which the exposure of a session or trace says that it was delegated.
+"""How labels begin by which the exposure of a session or trace says who is delegated there.
 
-Of a trace: whoever works in it. Of a session, which a parent may share with its child: only the agent whose
-id follows after another colon.
+A parent may share both with its child, so they name the agent (`authz.core.delegation`). Alone it stands for
+whoever works there: that is how databases from before have it.
 """
 
 
@@ -91,7 +93,7 @@ class LinkRecord:
     issued_at_ms: int
     expires_at_ms: int
     details: str
-    """`authorization_details`, as RFC 8785 JSON."""
+    """`authorization_details`, as RFC 8785 JSON, with digests for what `equals` and `one_of` name."""
     inherited: tuple[tuple[BudgetShare, ...], ...] = ()
     """Of a narrowed root: for each entry the counters of the links that it came from, root first."""
     tool_digests: Mapping[str, str] = field(default_factory=dict)
@@ -102,6 +104,8 @@ class LinkRecord:
     """The task packet that it was made for, where there is one."""
     issued_by: str = ""
     """Id of the caller's key that asked for it; of the call's for a link that was seen."""
+    kid: str = ""
+    """Of a root: by which key of the service it is signed. Empty where that was not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +188,8 @@ class LinkQuery:
     after: tuple[int, str] | None = None
     """Continue after this link (issued_at_ms, link_hash), newest first."""
     limit: int = 100
+    only_roots: bool = False
+    """Only those that the service signed, and so gave their `jti`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from authz_client.capabilities import Ancestor
+
 
 class OperationState(StrEnum):
     """Where an operation stands. `authz.core.settlement` says what leads from one to another."""
@@ -23,6 +25,17 @@ class OperationState(StrEnum):
     """Its lease ended without an outcome, so whether it took effect is not known."""
     NOT_EXECUTED = "not_executed"
     """It is proven that it did not run: its reservations were given back, and it may be decided anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """The capability that a permission rests on: by what it may be void before its act begins."""
+
+    handles: tuple[Ancestor, ...]
+    """Every link of the chain, root first, those above a narrowed root included."""
+    kid: str
+    """Of the key that signed its root."""
+    expires_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +63,10 @@ class OperationRecord:
     external_id: str = ""
     """What the endpoint calls the effect."""
     result_digest: str = ""
+    ticketed: bool = False
+    """A ticket was given for it: whoever has that can let it run, and nobody else need hear of it."""
+    basis: Basis | None = None
+    """`None` where it was allowed without a capability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +88,8 @@ class OperationWrite:
     settled_at_ms: int = 0
     external_id: str = ""
     result_digest: str = ""
+    ticketed: bool = False
+    basis: Basis | None = None
 
     @property
     def due_ms(self) -> int:

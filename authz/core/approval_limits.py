@@ -1,0 +1,91 @@
+"""How much a requester may ask of people (spec section 8): nobody floods approvers (AV2).
+
+Who joins a request that waits already takes nothing. The counts are facts: a store counts in the transaction
+that writes the request, so that two at once are not both the last one.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from authz.core.approval import state_at
+from authz.model.approval import ApprovalState
+from authz.model.approval_request import ApprovalRequest, AskedFor
+from authz.model.decision import Code, Next, Refusal, Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLimits:
+    """What a tenant's approvers are spared."""
+
+    pending_per_subject: int = 20
+    """Requests that wait at a time, of one agent for one user."""
+    pending_per_tenant: int = 1000
+    refused_per_resource: int = 3
+    """Requests of a subject about one resource that a person denied or nobody answered, within the window."""
+    window_ms: int = 3_600_000
+
+
+DEFAULT_LIMITS: Final = AskLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskCounts:
+    """What is on record when a call asks. The counts of a subject are those of its tenant, agent and user."""
+
+    pending_of_subject: int
+    pending_of_tenant: int
+    refused_on_resource: int
+    """Of the resource of the call that has most: requests that ended as denied or expired since the window
+    began (`is_refused_since`)."""
+    oldest_refused_at_ms: int | None = None
+    """When the earliest of these ended."""
+
+
+def joined(requests: "tuple[ApprovalRequest, ...]", dedupe_key: str, now_ms: int) -> ApprovalRequest | None:
+    """The request that waits already for the same; of several the oldest."""
+    found = [
+        request
+        for request in requests
+        if request.dedupe_key == dedupe_key and state_at(request, now_ms) is ApprovalState.PENDING
+    ]
+    return min(found, key=lambda request: (request.created_at_ms, request.id), default=None)
+
+
+def subject_key(asked: AskedFor) -> tuple[str, str, str | None]:
+    """Whose requests are counted together: (tenant, agent, user), whatever the session."""
+    return (asked.requester.tenant, asked.requester.agent, asked.requester.on_behalf_of)
+
+
+def is_refused_since(request: ApprovalRequest, since_ms: int, now_ms: int) -> bool:
+    """Whether a request ended without a yes after that moment: by a person's no, or because nobody came."""
+    state = state_at(request, now_ms)
+    if state is ApprovalState.EXPIRED:
+        return request.expires_at_ms > since_ms
+    return state is ApprovalState.DENIED and request.closed_at_ms > since_ms
+
+
+def check_asking(counts: AskCounts, now_ms: int, limits: AskLimits = DEFAULT_LIMITS) -> Refusal | None:
+    """Why no new request is made, so that the call is denied; `None` where people may be asked."""
+    if counts.refused_on_resource >= limits.refused_per_resource:
+        oldest_ms = counts.oldest_refused_at_ms
+        return Refusal(
+            stage=Stage.APPROVAL,
+            code=Code.APPROVAL_ASKED_TOO_OFTEN,
+            message="people were asked about this resource before and did not approve: do not ask again now",
+            next=(Next.CHANGE_ARGUMENTS, Next.WAIT, Next.STOP),
+            retry_unchanged=True,
+            retry_after_ms=None if oldest_ms is None else max(0, oldest_ms + limits.window_ms - now_ms),
+        )
+    for pending, most, whose in (
+        (counts.pending_of_subject, limits.pending_per_subject, "this agent"),
+        (counts.pending_of_tenant, limits.pending_per_tenant, "all agents together"),
+    ):
+        if pending >= most:
+            return Refusal(
+                stage=Stage.APPROVAL,
+                code=Code.APPROVAL_TOO_MANY_PENDING,
+                message=f"too many requests of {whose} wait for a person already: wait for their answers",
+                next=(Next.WAIT, Next.STOP),
+                retry_unchanged=True,
+            )
+    return None

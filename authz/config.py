@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+import can_ada
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -33,6 +34,13 @@ class Config(BaseModel):
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65535)] = 8700
+    public_url: Annotated[str, Field(max_length=1024, validate_default=True)] = ""
+    """Where callers and verifiers reach this service; `http://localhost:<port>` unless it is set.
+
+    It is the issuer (`iss`) and the audience of tokens, which are compared character by character: as a
+    browser would spell it, `http` or `https`, without a slash at the end, the same for every replica. A
+    change of it voids all tokens.
+    """
     policies: Path = Path("policies")
     """The bundle of the tenant `default`."""
     tenants: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")], Path] = {}
@@ -47,6 +55,14 @@ class Config(BaseModel):
     max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     decision_ttl_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long an allow, and its lease, lasts."""
+    capability_max_lifetime_seconds: Annotated[int, Field(ge=60, le=2_592_000)] = 86_400
+    """The longest that a capability may live. For so long a retired signing key goes on to verify."""
+    key_publish_seconds: Annotated[int, Field(ge=60, le=604_800)] = 300
+    """How long a new signing key is published before it is used. Verifiers may keep the key set half as
+    long; where replicas have copies of the key file, they must all have the new one within this time."""
+    revocation_max_staleness_seconds: Annotated[float, Field(ge=1, le=60, allow_inf_nan=False)] = 2.0
+    """Within how long a revocation stops calls on every replica. When what was revoked is not known for
+    longer than this, nothing is decided by a capability (503 `revocations.stale`)."""
     watch: bool = True
     """Whether changes of the bundles' files are noticed. Without it only SIGHUP and the API reload."""
     bundle_max_staleness_seconds: Annotated[float, Field(ge=5, le=86400, allow_inf_nan=False)] | None = None
@@ -60,13 +76,31 @@ class Config(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator(
-        "port", "max_body_bytes", "decision_ttl_seconds", "bundle_max_staleness_seconds", mode="before"
+        *("port", "max_body_bytes", "decision_ttl_seconds", "bundle_max_staleness_seconds"),
+        *("capability_max_lifetime_seconds", "key_publish_seconds", "revocation_max_staleness_seconds"),
+        mode="before",
     )
     @classmethod
     def _no_boolean(cls, value: Any) -> Any:
         # `true` would count as 1.
         if isinstance(value, bool):
             raise ValueError("must be a number")  # noqa: TRY004 - pydantic takes no TypeError
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_canonical(cls, value: str, others: ValidationInfo) -> str:
+        # Without a port there is a fault already, which is the one that is told.
+        port = others.data.get("port", 80)
+        value = value or ("http://localhost" if port == 80 else f"http://localhost:{port}")
+        try:
+            url = can_ada.parse(value)
+        except ValueError:
+            raise ValueError("must be an absolute url") from None
+        if url.protocol not in ("http:", "https:") or url.has_credentials() or "?" in value or "#" in value:
+            raise ValueError("must be `http` or `https`, without credentials, query and fragment")
+        if value != str(url).removesuffix("/") or value.endswith("/"):
+            raise ValueError("must be spelled as a browser does, without a slash at the end")
         return value
 
     @field_validator("bundle_max_staleness_seconds")

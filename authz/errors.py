@@ -65,6 +65,16 @@ class NotFound(AuthzError):
     code = "not_found"
 
 
+class OperationConflict(AuthzError):
+    """An operation is in a state from which what was reported does not follow. `state` names it."""
+
+    code = "operation.conflict"
+
+    def __init__(self, message: str, *, code: str, state: str) -> None:
+        super().__init__(message, code=code)
+        self.state = state
+
+
 class BundleError(AuthzError):
     """A policy bundle that cannot be loaded. `problems` lists every fault that was found."""
 
@@ -120,6 +130,28 @@ class BundleStale(AuthzError):
     """The bundle in force may no longer be what its files say, for longer than was configured."""
 
     code = "bundle.stale"
+
+
+class RevocationsStale(AuthzError):
+    """What was revoked lately is not known, for longer than was configured: no capability is taken."""
+
+    code = "revocations.stale"
+
+
+class CapabilityDenied(AuthzError):
+    """A capability that was asked for is not given. The refusal is on record already.
+
+    `told` are members that the problem on the wire has besides: the rules that decided, which of R, O, P
+    and E widened, which link refused.
+    """
+
+    code = "capability.refused"
+
+    def __init__(
+        self, message: str, *, code: str, pointer: str | None = None, told: "dict[str, object] | None" = None
+    ) -> None:
+        super().__init__(message, code=code, pointer=pointer)
+        self.told = told or {}
 
 
 class ConfigError(AuthzError):

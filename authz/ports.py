@@ -261,6 +261,10 @@ class CapabilitySource(Protocol):
         """
         ...
 
+    async def confirm(self) -> None:
+        """See that what is known of revocations is recent. Raises `RevocationsStale` when it cannot be."""
+        ...
+
     def rules(self, tenant: str) -> TokenRules:
         """By what the tenant's tokens are verified at this moment: to be read after everything that waits.
 

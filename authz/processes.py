@@ -45,7 +45,12 @@ PR_SET_PDEATHSIG: Final = 1
 """`prctl(2)`."""
 _DECIDES: Final = ("bundle", "core", "model")
 """Parts of this package in which is decided what a bundle's files come to."""
-_DECIDES_WITH: Final = ("cedarpy", "jsonschema-rs", "pydantic", "pyyaml", "publicsuffixlist")
+_DECIDES_WITH: Final = (
+    *("cedarpy", "jsonschema-rs", "pydantic", "pydantic-core", "pyyaml", "orjson", "rfc8785"),
+    # What is canonical, and so what the rules and the cases of a bundle name.
+    *("can-ada", "idna", "publicsuffixlist", "sqlglot", "tree-sitter", "tree-sitter-bash"),
+    "authz-client",
+)
 """Packages whose version changes what the same files come to; those that are not installed count as such."""
 
 
@@ -65,6 +70,24 @@ def command(module: str, courtesy: Courtesy = Courtesy.NONE) -> tuple[str, ...]:
     users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     parent, folder = str(os.getpid()), os.fspath(PACKAGE)
     return (sys.executable, "-I", "-c", BOOTSTRAP, module, parent, folder, courtesy.value, *users)
+
+
+def raised(pid: int, courtesy: Courtesy) -> bool:
+    """Give a running process, with all of its threads, the place of a lesser courtesy.
+
+    Not every system lets everybody (sched(7): it takes `CAP_SYS_NICE` or `RLIMIT_NICE`). Returns whether this
+    one does.
+    """
+    try:
+        threads = [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
+        for thread in threads:
+            if os.sched_getscheduler(thread) == os.SCHED_IDLE:
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            if courtesy is Courtesy.NONE:
+                os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, 0))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def environment() -> dict[str, str]:

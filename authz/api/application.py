@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
-from authz.api import decisions, explain, policies, probes, tools
+from authz.api import capabilities, decisions, explain, operations, policies, probes, revocations, tools
 from authz.api.auth import Authenticator
 from authz.api.decide import DecideApi
 from authz.api.metrics import Metrics
@@ -22,13 +22,15 @@ from authz.core.strict_json import escape_pointer
 from authz.errors import AuthzError, MalformedInput, NotFound
 from authz.ports import Ledger, RequestObserver
 from authz.service.bundles import BundlesInForce
+from authz.service.capability_services import CapabilityServices
 from authz.service.decide import DecisionService
 from authz.service.explain import ExplanationService
+from authz.service.operations import OperationService
 from authz.service.reloads import Reloads
 
 logger = logging.getLogger("authz.api")
 
-_MODULES: Final = (tools, decisions, explain, policies, probes)
+_MODULES: Final = (tools, decisions, operations, capabilities, revocations, explain, policies, probes)
 
 Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -40,10 +42,15 @@ class Services:
     authenticator: Authenticator
     decisions: DecisionService
     explanations: ExplanationService
+    operations: OperationService
+    capabilities: CapabilityServices
     ledger: Ledger
     bundles: BundlesInForce
     reloads: Reloads
-    jwks: Mapping[str, Any]
+    jwks: Callable[[], Mapping[str, Any]]
+    """The key set as it is to be published now."""
+    jwks_max_age_seconds: int
+    """How long verifiers may keep it: less than a new key waits before it is used."""
     metrics: Metrics
     max_body_bytes: int
 

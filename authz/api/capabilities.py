@@ -133,8 +133,10 @@ async def introspect(
     summary="Revoke a link, or a holder's key, and everything beneath",
     description=(
         "Role `issue` or `policy`. By `link` (its hash), by `jti` (that of a root names it alone; else every "
-        "link on record that has it), or by `holder` (for good). In force here before the answer, and within "
-        "the configured bound on every other replica. Doing it again changes nothing."
+        "link that has it, whoever made it and whether or not it was seen yet), or by `holder` (for good). "
+        "In force here before the answer, and within the configured bound on every other replica. Doing it "
+        "again changes nothing. Where `live` and `live_beneath` are 0 and `complete` is true, nothing that "
+        "is known here was stopped: look whether the handle is the right one."
     ),
     openapi_extra=_document(RevokeCapability),
     responses=_ERRORS,
@@ -154,6 +156,7 @@ async def revoke(
             ],
             "already": found.already,
             "links": [link.link_hash for link in found.links],
+            "live": found.live,
             "live_beneath": found.live_beneath,
             "complete": found.complete,
         }

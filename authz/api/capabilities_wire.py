@@ -141,7 +141,9 @@ class LinkOut(BaseModel):
     depth: int
     issued_at: str
     expires_at: str
-    authorization_details: list[dict[str, Any]]
+    authorization_details: list[dict[str, Any]] = Field(
+        description="With keyed digests for what `equals` and `one_of` name: the values are kept nowhere."
+    )
     tools: dict[str, str] = Field(description="Descriptor digests of the tools that its rights name.")
     child_trace_id: str | None
     task: dict[str, Any] | None
@@ -197,8 +199,9 @@ class RevocationOut(BaseModel):
 
     revoked: list[RevokedOut]
     already: bool
-    links: list[str] = Field(description="Those on record that the handle named.")
-    live_beneath: int
+    links: list[str] = Field(description="The newest of those on record that the handle names.")
+    live: int = Field(description="How many of `links` had not ended.")
+    live_beneath: int = Field(description="How many links on record beneath them had not ended.")
     complete: bool = Field(description="False: there are more than were counted.")
 
 

@@ -57,7 +57,7 @@ class DecideApi:
     async def _decide_one(self, body: Any, admitted: Admitted) -> bytes:
         call = parse_decide(body)
         answer = await self._service.decide(call, admitted)
-        return dump(decision_out(call, answer.decision, answer.committed))
+        return dump(decision_out(call, answer.decision, answer.committed, answer.ticket))
 
     async def _decide_many(self, body: Any, admitted: Admitted) -> bytes:
         calls = parse_batch(body)
@@ -77,7 +77,7 @@ class DecideApi:
             if isinstance(answer, AuthzError):
                 decisions.append({"problem": problem(await self._refuse(answer, admitted.caller))[1]})
                 continue
-            out = decision_out(call, answer.decision, answer.committed)
+            out = decision_out(call, answer.decision, answer.committed, answer.ticket)
             if index in sharing:
                 out["shares_written_resource_with"] = sharing[index]
             decisions.append(out)

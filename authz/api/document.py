@@ -1,15 +1,38 @@
 """The OpenAPI document: generated, committed, and compared in CI."""
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from authz.api.application import add_routes
+from authz.api.capabilities_wire import (
+    IntrospectCapability,
+    IssueCapability,
+    NarrowCapability,
+    RevokeCapability,
+)
+from authz.api.operations import CancelOperation, ResolveOperation, SettleOperation, StartOperation
 from authz.api.problems import Problem
 from authz.api.tools import VisibleRequest
 from authz.api.wire import BatchRequest, DecideRequest
+
+_BODIES: Final[tuple[type[BaseModel], ...]] = (
+    DecideRequest,
+    BatchRequest,
+    VisibleRequest,
+    IssueCapability,
+    NarrowCapability,
+    IntrospectCapability,
+    RevokeCapability,
+    StartOperation,
+    SettleOperation,
+    ResolveOperation,
+    CancelOperation,
+    Problem,
+)
 
 
 def openapi_document() -> dict[str, Any]:
@@ -30,13 +53,13 @@ def openapi_document() -> dict[str, Any]:
     )
     # Bodies that are parsed by the strict parser are not declared to FastAPI, so their models are added here.
     _, definitions = models_json_schema(
-        [(model, "validation") for model in (DecideRequest, BatchRequest, VisibleRequest, Problem)],
+        [(model, "validation") for model in _BODIES],
         ref_template="#/components/schemas/{model}",
     )
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update(definitions["$defs"])
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    open_paths = {"/healthz", "/readyz", "/.well-known/jwks.json"}
+    open_paths = {"/healthz", "/readyz", "/.well-known/jwks.json", "/revocations"}
     for path, methods in document["paths"].items():
         for operation in methods.values():
             operation["responses"].pop("422", None)

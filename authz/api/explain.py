@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from authz.api.problems import problem_responses
 from authz.api.request import body_of, caller_with, refuse_unknown_parameters
-from authz.api.wire import dump
+from authz.api.wire import CapabilityRefusedOut, dump
 from authz.core.requests import parse_decide
 from authz.model.caller import Caller
 from authz.service.bundles import Admitted
@@ -28,7 +28,7 @@ class ExplainedRule(BaseModel):
     """A rule, where it stands and, for one that asks, on which terms."""
 
     rule: str
-    kind: Literal["permit", "forbid", "ask", "limit"]
+    kind: Literal["permit", "forbid", "ask", "limit", "budget"]
     file: str | None
     line: int | None
     reason: str
@@ -71,6 +71,9 @@ class ExplainedAccess(BaseModel):
     resource: str
     uri: str
     scope: Literal["object", "tree"]
+    pattern: str | None = Field(
+        default=None, description="Of a tree: the access is only to what matches beneath its resource."
+    )
     authority: Level
     effect: EffectOut | None
     code: str | None
@@ -108,6 +111,7 @@ class ExplainedDecision(BaseModel):
     message: str
     next: list[str]
     retry_unchanged: bool
+    capability: CapabilityRefusedOut | None
     authority: Level | None
     fingerprint: str | None
     request_digest: str | None

@@ -30,7 +30,7 @@ class ReadyOut(BaseModel):
 
 
 class JwksOut(BaseModel):
-    """The service's public keys (RFC 7517)."""
+    """Keys that verify tokens of this service (RFC 7517): published for later, in use, and retired."""
 
     keys: list[dict[str, str]]
 
@@ -71,7 +71,9 @@ async def readyz(request: Request) -> Response:
 @router.get("/.well-known/jwks.json", response_model=JwksOut, summary="The service's public keys")
 async def jwks(request: Request) -> Response:
     """Keys."""
-    return Response(dump(request.app.state.services.jwks), media_type="application/json")
+    services = request.app.state.services
+    headers = {"cache-control": f"public, max-age={services.jwks_max_age_seconds}"}
+    return Response(dump(services.jwks()), headers=headers, media_type="application/json")
 
 
 @router.get(

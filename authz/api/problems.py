@@ -3,14 +3,17 @@
 from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from authz.errors import (
     AuthzError,
     BundleStale,
+    CapabilityDenied,
     Forbidden,
     MalformedInput,
     NotFound,
+    OperationConflict,
+    RevocationsStale,
     StoreUnavailable,
     TooLarge,
     Unauthenticated,
@@ -34,6 +37,18 @@ class Problem(BaseModel):
     pointer: str | None = None
     line: int | None = None
     column: int | None = None
+    stage: str | None = None
+    component: str | None = Field(
+        default=None, description="Of a capability: which of R, O, P, E it would widen, or does not cover."
+    )
+    reason: str | None = Field(default=None, description="Of a capability: the rule of the profile.")
+    link: int | None = Field(default=None, description="Of a chain: which link refused, 0 for the root.")
+    agent: str | None = Field(default=None, description="Who holds that link.")
+    entry: int | None = None
+    location: str | None = None
+    right: str | None = None
+    state: str | None = Field(default=None, description="Of an operation: where it stands.")
+    matched: list[dict[str, Any]] | None = None
 
 
 # The one table of error → status. The first class that fits decides, so the narrow ones come first.
@@ -42,8 +57,11 @@ STATUS: Final[tuple[tuple[type[AuthzError], int, str], ...]] = (
     (MalformedInput, 400, "malformed request"),
     (Unauthenticated, 401, "not authenticated"),
     (Forbidden, 403, "not permitted for this caller"),
+    (CapabilityDenied, 403, "the capability is refused"),
     (NotFound, 404, "not found"),
+    (OperationConflict, 409, "the operation is in another state"),
     (BundleStale, 503, "the policy bundle is stale"),
+    (RevocationsStale, 503, "what was revoked is not known"),
     (StoreUnavailable, 503, "the store is unavailable"),
 )
 
@@ -61,6 +79,7 @@ _CHANGE: Final = ("change_arguments", "stop")
 _NEXT: Final = {
     400: _CHANGE,
     408: ("wait",),
+    409: ("query_status", "stop"),
     413: _CHANGE,
     415: _CHANGE,
     431: _CHANGE,
@@ -95,6 +114,10 @@ def problem(error: AuthzError) -> tuple[int, dict[str, Any]]:
     if isinstance(error, MalformedInput) and error.line is not None:
         body["line"] = error.line
         body["column"] = error.column
+    if isinstance(error, OperationConflict):
+        body["state"] = error.state
+    if isinstance(error, CapabilityDenied):
+        body |= error.told
     return status, body
 
 
@@ -112,9 +135,10 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         403: "The caller may not do this.",
         404: "Nothing of that name for this caller.",
         408: "The body did not arrive in time.",
+        409: "What was reported does not follow from the state that the operation is in: see `state`.",
         413: "The body is too large.",
         415: "The body is not declared as plain JSON in UTF-8.",
-        503: "The store is unavailable, or the policy bundle is stale; nothing was decided or read.",
+        503: "The store is unavailable, or what decides is stale; nothing was decided or read.",
     }
     schema = {"$ref": "#/components/schemas/Problem"}
     return {

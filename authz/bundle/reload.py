@@ -20,7 +20,7 @@ from authz.core.ruleset import Ruleset
 from authz.core.steps import Step
 from authz.errors import BundleError, BundleProblem
 from authz.processes import program_digest
-from authz.service.background import quietly
+from authz.service.background import Pace, quietly, sweep
 
 ATTEMPTS_WHILE_MOVING: Final = 5
 SETTLE_SECONDS: Final = 0.25
@@ -73,7 +73,7 @@ class FolderLoader:
             actions = in_force.engine.prepared_actions()
             # Off the loop: there may be megabytes of problems, or of files.
             outcome, ruleset = await self._aside(
-                partial(_outcome, folder, output, self._protected, in_force, known, actions), keep=True
+                partial(_outcome, folder, output, self._protected, in_force, known, actions)
             )
             if isinstance(outcome, KnownFiles):
                 self._known[tenant] = outcome
@@ -89,17 +89,19 @@ class FolderLoader:
         box = [ruleset]
         del ruleset
         await self._aside(partial(_free_slowly, box))
+        # Now, when what went out of force is gone, and a reload is over that was asked for by people.
+        await _in(self._executor, sweep)
 
     def close(self) -> None:
         """Wait for nothing: what compiles is thrown away with the process."""
         for executor in (self._executor, self._trials):
             executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _aside(self, work: Callable[[Step], Value], *, keep: bool = False) -> Value:
-        """Do something long beside the requests; `keep` where it makes what will stay."""
+    async def _aside(self, work: Callable[[Pace], Value]) -> Value:
+        """Do something long beside the requests."""
 
         def quiet_work() -> Value:
-            with quietly(keep=keep) as step:
+            with quietly() as step:
                 return work(step)
 
         return await _in(self._executor, quiet_work)
@@ -135,7 +137,7 @@ def _outcome(
     in_force: Ruleset,
     known: KnownFiles,
     actions: PreparedActions,
-    step: Step,
+    step: Pace,
 ) -> tuple[str | KnownFiles, Ruleset | None]:
     """(`unchanged` or `moving`, nothing), or (what was read, the ruleset) where it is good.
 
@@ -161,6 +163,8 @@ def _outcome(
     ruleset = compile_tried_bundle(sources, protected, tried)
     # What is prepared per action is at hand for those that the last one was asked about.
     ruleset.engine.warm(actions, step)
+    # Only here: every other outcome leaves nothing that stays.
+    step.keeps = True
     return tried.read, ruleset
 
 

@@ -4,6 +4,7 @@ import logging
 import signal
 import subprocess
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from authz.bundle.sources import shown
 from authz.bundle.trial import OUT_OF_MEMORY
 from authz.errors import BundleError, BundleProblem
-from authz.processes import Courtesy, command, environment
+from authz.processes import Courtesy, command, environment, raised
 
 logger = logging.getLogger("authz.bundle")
 
@@ -20,6 +21,14 @@ TRIAL_SECONDS: Final = 120
 TRIAL_MEMORY_BYTES: Final = 4 * 1024**3
 IDLE_SECONDS: Final = 10
 """After which it no longer waits until nobody else wants a processor."""
+IDLE_IN_BOUND: Final = 8
+NICE_IN_BOUND: Final = 4
+"""But after such a part of the bound on staleness, whichever is sooner: what is in force must not grow stale,
+with every decision refused, because requests go first. After the other part it gets as much as they do."""
+
+
+RAISE_SECONDS: Final = 0.5
+"""How often it is seen to that one has the place in the queue that it was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +38,23 @@ class TrialLimits:
     seconds: float = TRIAL_SECONDS
     memory_bytes: int = TRIAL_MEMORY_BYTES
     idle_seconds: float = IDLE_SECONDS
+    """For how long everybody else goes first."""
+    nice_seconds: float = TRIAL_SECONDS
+    """And for how long, from then on, others get more than it does."""
+
+    @classmethod
+    def within(cls, max_staleness_seconds: float | None) -> "TrialLimits":
+        """Limits under which a change comes into force before the bundle that it replaces is stale."""
+        if max_staleness_seconds is None:
+            return cls()
+        return cls(
+            idle_seconds=min(IDLE_SECONDS, max_staleness_seconds / IDLE_IN_BOUND),
+            nice_seconds=min(TRIAL_SECONDS, max_staleness_seconds / NICE_IN_BOUND),
+        )
 
 
 class TrialProcess:
-    """One trial: at first on what processor time nobody else wants, and if that does not do, once more."""
+    """One trial: at first on what processor time nobody else wants, and where that does not do, on more."""
 
     def __init__(self, folder: Path, limits: TrialLimits) -> None:
         self._folder = folder
@@ -40,22 +62,44 @@ class TrialProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_over = False
+        self.started = 0
+        """How many processes it took."""
 
     def run(self, asked: bytes) -> bytes:
         """What the trial said. Raises `BundleError` where it did not end well. Waits, so not on a loop."""
         limits = self._limits
-        if limits.idle_seconds < limits.seconds:
-            said = self._attempt(asked, Courtesy.IDLE, limits.idle_seconds)
-            if said is not None:
-                return said
-            # Others have kept the processors busy: rules must come into force all the same.
-        said = self._attempt(asked, Courtesy.NICE, limits.seconds)
-        if said is None:
-            raise self._refused(
-                f"the trial load did not end within {limits.seconds:g} seconds",
-                "look for a file that is no ordinary file, or for rules beyond number",
-            )
-        return said
+        stages = (
+            (Courtesy.IDLE, limits.idle_seconds),
+            (Courtesy.NICE, limits.nice_seconds),
+            (Courtesy.NONE, limits.seconds),
+        )
+        process = None
+        left_s = limits.seconds
+        try:
+            for courtesy, seconds in stages:
+                spent_s = min(seconds, left_s)
+                left_s -= spent_s
+                if spent_s <= 0:
+                    continue
+                if process is not None and not raised(process.pid, courtesy):
+                    # The system does not let us, and so it has to begin anew.
+                    _kill(process)
+                    process = None
+                if process is None:
+                    process = self._start(courtesy)
+                    said = _wait(process, courtesy, spent_s, asked)
+                else:
+                    said = _wait(process, courtesy, spent_s)
+                if said is not None:
+                    return self._said(process.returncode, *said)
+                # Others have kept the processors busy: rules must come into force all the same.
+        finally:
+            if process is not None and process.returncode is None:
+                _kill(process)
+        raise self._refused(
+            f"the trial load did not end within {limits.seconds:g} seconds",
+            "look for a file that is no ordinary file, or for rules beyond number",
+        )
 
     def end(self) -> None:
         """End it, whatever it does. `run` then raises. From any thread."""
@@ -64,35 +108,23 @@ class TrialProcess:
             if self._process is not None and self._process.returncode is None:
                 self._process.kill()
 
-    def _attempt(self, asked: bytes, courtesy: Courtesy, seconds: float) -> bytes | None:
-        """`None` if it did not end within so many seconds."""
-        process = self._start(courtesy)
-        try:
-            output, complaint = process.communicate(asked, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.communicate()
+    def _said(self, exit_code: int, output: bytes, complaint: bytes) -> bytes:
         if self._is_over:
             raise self._abandoned()
-        if process.returncode != 0 or not output:
+        if exit_code != 0 or not output:
             # A crash, or an end by one of the limits: of what it says nothing is for callers.
             logger.error(
                 "a trial load of a bundle broke off",
-                extra={
-                    "exit_code": process.returncode,
-                    "said": complaint[-2000:].decode("utf-8", "replace"),
-                },
+                extra={"exit_code": exit_code, "said": complaint[-2000:].decode("utf-8", "replace")},
             )
-            raise self._refused(*why_it_broke_off(process.returncode))
+            raise self._refused(*why_it_broke_off(exit_code))
         return output
 
     def _start(self, courtesy: Courtesy) -> "subprocess.Popen[bytes]":
         with self._lock:
             if self._is_over:
                 raise self._abandoned()
+            self.started += 1
             # From a thread, and not by the event loop: that would fork, which copies the page tables of the
             # whole service while every request waits. This one borrows them until the other program runs.
             self._process = subprocess.Popen(  # noqa: S603 - this very program
@@ -113,6 +145,27 @@ class TrialProcess:
 
     def _refused(self, message: str, hint: str) -> BundleError:
         return refused(self._folder, message, hint)
+
+
+def _wait(
+    process: "subprocess.Popen[bytes]", courtesy: Courtesy, seconds: float, asked: bytes | None = None
+) -> tuple[bytes, bytes] | None:
+    """What it wrote, to both outputs, or `None` if it did not end within so many seconds."""
+    ends_s = time.monotonic() + seconds
+    while (left_s := ends_s - time.monotonic()) > 0:
+        try:
+            return process.communicate(asked, timeout=min(left_s, RAISE_SECONDS))
+        except subprocess.TimeoutExpired:
+            asked = None  # it is on its way
+            if courtesy is not Courtesy.IDLE:
+                # One that was slow to start takes its first place only now.
+                raised(process.pid, courtesy)
+    return None
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.communicate()
 
 
 def refused(folder: Path, message: str, hint: str) -> BundleError:

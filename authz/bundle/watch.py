@@ -124,14 +124,17 @@ class FolderWatch:
         loaded: Signature,
         scan_seconds: float = SCAN_SECONDS,
     ) -> None:
-        """`loaded` is a scan made before the bundle in force was read."""
+        """`loaded` is a scan, the same before and after the bundle in force was read; empty for none such."""
         self._tenant = tenant
         self._folder = folder
         self._bundles = bundles
         self._reloads = reloads
         self._scan_seconds = scan_seconds
         self._in_force = loaded
+        """What the folder looked like, before and after, when `_version` was read from it."""
         self._tried = loaded
+        self._version = bundles.status(tenant).ruleset.version
+        """What was in force after the last attempt of this watch."""
         self._retry_s: float | None = None
         self._scan_took_s = 0.0
         self._fault = ""
@@ -225,22 +228,30 @@ class FolderWatch:
         seen_s = self._bundles.monotonic()
         seen = await self._scan()
         due = self._retry_s is not None and seen_s >= self._retry_s
-        if seen == self._tried and not due:
+        # A reload that somebody else asked for may have read other files, though these look as they did.
+        same = self._bundles.status(self._tenant).ruleset.version == self._version
+        if seen == self._tried and same and not due:
             if seen == self._in_force:
-                self._bundles.confirm(self._tenant, seen_s)
+                self._bundles.confirm(self._tenant, seen_s, self._version)
             return False
-        if seen[0] != self._tried[0]:
+        if seen[:1] != self._tried[:1]:
             # Another folder under the same name: the system watches the one that is gone.
             self._rearm.set()
         settled = await self._settled(seen)
         if settled is None:
             self._not_seen("the files keep changing; finish writing them, or exchange a link to their folder")
             return False
-        self._tried, self._fault = settled, ""
+        self._tried, self._in_force, self._fault = settled, (), ""
         attempt = await self._reloads.reload(self._tenant, Trigger(kind=TriggerKind.WATCH))
-        if attempt.outcome in (ReloadOutcome.LOADED, ReloadOutcome.UNCHANGED):
-            self._in_force = self._tried
+        self._version = attempt.version
         self._retry_s = self._bundles.monotonic() + RETRY_SECONDS if _may_pass(attempt) else None
+        if attempt.outcome in (ReloadOutcome.LOADED, ReloadOutcome.UNCHANGED):
+            if await self._scan() == settled:
+                self._in_force = settled
+            else:
+                # The files were exchanged meanwhile, and nobody knows which of them were read: try again,
+                # also if they are exchanged back before the next look.
+                self._tried = ()
         return True
 
     async def _settled(self, seen: Signature) -> Signature | None:

@@ -23,7 +23,7 @@ from authz_client.capabilities import (
     read_key,
 )
 from authz_client.capabilities.claims import LinkClaims, parse_link
-from authz_client.capabilities.envelope import LINK_TYP, parse_envelope
+from authz_client.capabilities.envelope import LINK_TYP, Envelope, parse_envelope
 
 from authz.core import strict_json
 from authz.errors import MalformedInput
@@ -104,6 +104,15 @@ def read_signing_key(source: str) -> SigningKey:
 
 def read_leaf(chain: Sequence[str]) -> LinkClaims:
     """What the last link of a chain says; nothing of it is verified."""
+    return _leaf(chain)[1]
+
+
+def read_leaf_hash(chain: Sequence[str]) -> str:
+    """The hash of the last link of a chain, by which it is revoked; nothing of it is verified."""
+    return _leaf(chain)[0].link_hash
+
+
+def _leaf(chain: Sequence[str]) -> tuple[Envelope, LinkClaims]:
     if not chain:
         raise malformed("the chain holds no link")
     is_root = len(chain) == 1
@@ -113,7 +122,7 @@ def read_leaf(chain: Sequence[str]) -> LinkClaims:
     claims = parse_link(envelope.unverified_claims, is_root=is_root)
     if isinstance(claims, Refusal):
         raise malformed(f"the leaf is no link: {claims}")
-    return claims
+    return envelope, claims
 
 
 def read_packet(source: str) -> tuple[TaskPacket, dict[str, Any]]:

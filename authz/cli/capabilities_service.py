@@ -11,10 +11,10 @@ import httpx
 
 from authz.cli.capabilities_view import shown
 from authz.cli.json_output import print_json
+from authz.cli.service_client import service_client
 from authz.errors import AuthzError, ConfigError, NotFound, StoreUnavailable
 
 DEFAULT_URL: Final = "http://localhost:8700"
-TIMEOUT_SECONDS: Final = 30.0
 REFUSED: Final = 1
 """Exit code where the service said no to what was asked, and not to who asks."""
 
@@ -53,7 +53,7 @@ def ask(
         raise ConfigError(f"`{args.key_env}` holds no key; name the variable that does with `--key-env`")
     url: str = args.url.rstrip("/")
     try:
-        with httpx.Client(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_SECONDS) as client:
+        with service_client(url, key) as client:
             response = client.request(method, url + path, json=body, params=params)
         answer = json.loads(response.content)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

@@ -10,6 +10,7 @@ import httpx
 from sqlalchemy import Select
 
 from authz.cli.data_location import add_data_arguments, read_location
+from authz.cli.service_client import service_client
 from authz.config import DEFAULT_TENANT
 from authz.core.log_chain import rfc3339_ms
 from authz.errors import ConfigError, NotFound, StoreUnavailable
@@ -18,7 +19,6 @@ from authz.store.database import Database, open_session
 from authz.store.event_search import build_find_event, build_search, newest, read_event
 from authz.store.postgres_url import PostgresUrl
 
-TIMEOUT_SECONDS = 30.0
 MAX_LIMIT = 500
 
 
@@ -92,7 +92,7 @@ class RemoteDecisions:
 
     def __init__(self, url: str, key: str) -> None:
         self._url = url.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {key}"}
+        self._key = key
 
     def search(self, query: EventQuery) -> list[Mapping[str, Any]]:
         """See `DecisionSource.search`; pages are put together."""
@@ -116,7 +116,7 @@ class RemoteDecisions:
 
     def _get(self, path: str, asked: Mapping[str, str]) -> Any:
         try:
-            with httpx.Client(headers=self._headers, timeout=TIMEOUT_SECONDS) as client:
+            with service_client(self._url, self._key) as client:
                 response = client.get(self._url + path, params=asked)
             body = json.loads(response.content)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+from authz.core.budget import budget_reservations, check_budgets
 from authz.core.facts import Draft, Facts, Judgement
-from authz.core.fingerprint import keyed_digest
-from authz.core.limits import check_limits, reservations_of
-from authz.core.operation import has_lapsed
+from authz.core.limits import check_limits, ends_at_ms, reservations_of
 from authz.core.provenance import UNTRUSTED
 from authz.core.ruleset import Tool
+from authz.core.settlement import has_lapsed, lease_end, lease_token
 from authz.model.call import Call
 from authz.model.capability import NO_CAPABILITY, CapabilityFacts
-from authz.model.decision import Code, Decision, Effect, Lease, Next, Refusal
-from authz.model.operation import OperationRecord, OperationState
-from authz.model.tool import Trust
+from authz.model.decision import Code, Decision, Effect, Lease, Next, Obligation, Refusal
+from authz.model.operation import OperationRecord, OperationState, Standing
+from authz.model.tool import SideEffect, Trust
 
 
 def reserve(
@@ -39,24 +39,44 @@ def reserve(
     first = _first_allow(facts)
     if first is None:
         reservations = reservations_of(call, facts, tool, draft.canonical.accesses, capability)
-        refused = check_limits(reservations, facts)
+        budgets = budget_reservations(facts, tool, capability)
+        refused = check_limits(reservations, facts) or check_budgets(
+            budgets, facts, call, capability, beside=len(reservations)
+        )
         if refused is not None:
             limited = denied(call, facts, refused, tool, draft)
             return replace(limited, verdicts=judged.verdicts, overruled=judged.matched)
-        settled["reservations"] = reservations
+        settled["reservations"] = reservations + budgets
     settled["exposes"] = _exposes(tool)
-    settled["expires_at_ms"] = facts.now_ms + facts.ttl_ms
+    settled["obligations"] = _obligations(tool)
+    settled["expires_at_ms"] = ends_at_ms(facts, capability)
     if call.dry_run:
         return _decision(call, facts, tool, draft, **settled)
-    token = draft.lease_token
+    token, lease_ends_ms = draft.lease_token, settled["expires_at_ms"]
     if first is not None:
-        token = keyed_digest(facts.secret, "lease", facts.caller.tenant, first.decision_id)
+        token = lease_token(facts.secret, facts.caller.tenant, first.decision_id)
         settled["decision_id"] = first.decision_id
-        settled["expires_at_ms"] = first.expires_at_ms
+        # The lease is the first one's, unless this time it rests on a capability that ends before; what is
+        # allowed is no more than a new decision would be: the lease may be that of a long act.
+        lease_ends_ms = _earliest(first.expires_at_ms, capability.expires_at_ms)
+        settled["expires_at_ms"] = _earliest(settled["expires_at_ms"], lease_ends_ms)
         settled["repeated"] = True
     settled["idempotency_key"] = draft.idempotency_key
-    settled["lease"] = Lease(token=token, expires_at_ms=settled["expires_at_ms"])
+    starts = call.start is not None and (first is None or first.state is OperationState.RESERVED)
+    if call.start is not None and starts:
+        stretched_ms = lease_end(lease_ends_ms, facts.now_ms, call.start.timeout_ms)
+        basis = first.basis if first is not None else None
+        lease_ends_ms = _earliest(
+            stretched_ms, capability.expires_at_ms, basis.expires_at_ms if basis is not None else None
+        )
+    settled["lease"] = Lease(token=token, expires_at_ms=lease_ends_ms)
+    settled["standing"] = _standing(call, first, starts=starts)
     return _decision(call, facts, tool, draft, **settled)
+
+
+def _earliest(first_ms: int, *others_ms: int | None) -> int:
+    """The earliest of these ends, `None` being none."""
+    return min((first_ms, *(end_ms for end_ms in others_ms if end_ms is not None)))
 
 
 def _first_allow(facts: Facts) -> OperationRecord | None:
@@ -65,9 +85,36 @@ def _first_allow(facts: Facts) -> OperationRecord | None:
     What it takes of the limits it took then.
     """
     operation = facts.operation
-    if operation is None or operation.state is not OperationState.RESERVED or has_lapsed(operation, facts):
+    allowed = (OperationState.RESERVED, OperationState.EXECUTING)
+    if operation is None or operation.state not in allowed or has_lapsed(operation, facts.now_ms):
         return None
     return operation
+
+
+def _standing(call: Call, first: OperationRecord | None, *, starts: bool) -> Standing | None:
+    """Where an allow leaves an operation that is to be settled; `None` where nothing will be said of it."""
+    settles = call.settles if first is None else first.settles
+    executes = starts or (first is not None and first.state is OperationState.EXECUTING)
+    if not settles and not executes:
+        return None
+    return Standing(
+        state=OperationState.EXECUTING if executes else OperationState.RESERVED,
+        settles=settles,
+        starts=starts,
+        attempt=call.start.attempt if call.start is not None else "",
+    )
+
+
+def _obligations(tool: Tool) -> tuple[str, ...]:
+    """What an allow is bound to: told from the descriptor.
+
+    An act that may not run twice, at an endpoint that does not tell a repeat by its key, is not tried again
+    before it is known how it ended.
+    """
+    descriptor = tool.descriptor
+    if descriptor.side_effect is SideEffect.CUMULATIVE and descriptor.settlement.idempotency_key_at is None:
+        return (Obligation.SETTLE_BEFORE_RETRY.value,)
+    return ()
 
 
 def _exposes(tool: Tool) -> frozenset[str]:
@@ -96,6 +143,8 @@ def denied(
         retry_unchanged=refusal.retry_unchanged,
         retry_after_ms=refusal.retry_after_ms,
         errors=refusal.errors,
+        capability=refusal.capability,
+        standing=refusal.standing,
         internal=refusal.internal,
     )
 

@@ -9,13 +9,16 @@ from dataclasses import replace
 
 from authz_client.capabilities import CallAccess, Reason, ToolCall, VerifiedChain, VerifiedProof, chain_digest
 from authz_client.capabilities import Refusal as TokenRefusal
+from authz_client.capabilities.verified import VerifiedLink
 
 from authz.core.budget import budget_digest
 from authz.core.capability_entries import choose_entries, shares_of
 from authz.core.capability_refusals import OwnReason, refused
+from authz.core.capability_told import kept
 from authz.core.facts import Facts
 from authz.core.fingerprint import canonical_json
 from authz.core.possession import Held, leaf_of
+from authz.core.redact import Redactor
 from authz.core.ruleset import Tool
 from authz.core.tools import CanonicalCall
 from authz.model.call import Call
@@ -65,6 +68,7 @@ def presented_facts(chain: VerifiedChain, *, proven: bool) -> CapabilityFacts:
         root=agents[0],
         expires_at_ms=chain.expires_at * 1000,
         handles=handles,
+        kid=chain.root_kid,
     )
 
 
@@ -82,10 +86,10 @@ def _check_subject(call: Call, chain: VerifiedChain) -> Refusal | None:
     subject = call.subject
     if subject.agent != chain.leaf.agent:
         return refused(OwnReason.AGENT_MISMATCH, f"it was not given to `{subject.agent}`", **leaf_of(chain))
-    if subject.on_behalf_of == chain.subject:
-        return None
-    # Whoever acts for nobody has itself for a subject; a name that is left out stands for no other.
-    if subject.on_behalf_of is None and chain.agents[0] == chain.subject:
+    # A root that is its own subject acts for nobody: not even for a user of that name. And a name that is
+    # left out stands for no other.
+    user = None if chain.agents[0] == chain.subject else chain.subject
+    if subject.on_behalf_of == user:
         return None
     detail = "it is not for the user that the call says, or leaves out"
     return refused(OwnReason.SUBJECT_MISMATCH, detail, link=0, agent=chain.links[0].agent)
@@ -118,7 +122,14 @@ def _distinct(shares: Iterable[BudgetShare]) -> tuple[BudgetShare, ...]:
     return tuple(found.values())
 
 
-def links_seen(chain: VerifiedChain, root: LinkRecord, caller: Caller) -> tuple[LinkRecord, ...]:
+def details_of(link: VerifiedLink, redactor: Redactor) -> str:
+    """What is kept of a link's entries."""
+    return canonical_json(kept([dict(entry.as_json) for entry in link.entries], redactor)).decode()
+
+
+def links_seen(
+    chain: VerifiedChain, root: LinkRecord, caller: Caller, redactor: Redactor
+) -> tuple[LinkRecord, ...]:
     """What is to be on record of the links below the root: made offline, and seen now."""
     found = []
     above = root.link_hash
@@ -137,7 +148,7 @@ def links_seen(chain: VerifiedChain, root: LinkRecord, caller: Caller) -> tuple[
                 depth=root.depth + index,
                 issued_at_ms=link.issued_at * 1000,
                 expires_at_ms=link.expires_at * 1000,
-                details=canonical_json([dict(entry.as_json) for entry in link.entries]).decode(),
+                details=details_of(link, redactor),
                 issued_by=caller.key_id,
             )
         )

@@ -5,7 +5,6 @@ an access whole or not at all.
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from authz_client.capabilities import (
     CallAccess,
@@ -14,9 +13,10 @@ from authz_client.capabilities import (
     Reason,
     ToolCall,
     VerifiedChain,
-    check_access,
 )
 from authz_client.capabilities import Refusal as TokenRefusal
+from authz_client.capabilities.calls import CallCheck
+from authz_client.capabilities.reasons import nearness
 
 from authz.core.budget import cost_units_of, is_open, place_of
 from authz.core.capability_refusals import OwnReason, refused
@@ -30,8 +30,10 @@ from authz.model.decision import Refusal
 def choose_entries(facts: Facts, tool: Tool, made: ToolCall, held: Held) -> tuple[int, ...] | Refusal:
     """For each access the entry of the leaf that allows it."""
     used = []
+    check = CallCheck(made)
+    voided: dict[tuple[int, str], Refusal | None] = {}
     for access in made.accesses:
-        entry = _choose_entry(facts, tool, made, access, held)
+        entry = _choose_entry(facts, tool, check, access, held, voided)
         if isinstance(entry, Refusal):
             return entry
         used.append(entry)
@@ -45,17 +47,28 @@ def choose_entries(facts: Facts, tool: Tool, made: ToolCall, held: Held) -> tupl
     return tuple(used)
 
 
-def _choose_entry(facts: Facts, tool: Tool, made: ToolCall, access: CallAccess, held: Held) -> int | Refusal:
+def _choose_entry(
+    facts: Facts,
+    tool: Tool,
+    check: CallCheck,
+    access: CallAccess,
+    held: Held,
+    voided: dict[tuple[int, str], Refusal | None],
+) -> int | Refusal:
     """The first entry that allows the access and has something left; if none has, the first that allows it.
 
     So whatever one entry allows is allowed, also where another one allows it too and is void or spent.
+    `voided` keeps, by entry and verb, what is the same for every access.
     """
     spent: int | None = None
     refusal: Refusal | None = None
     for position, entry in enumerate(held.chain.entries):
-        if check_access(entry, made, access) is not None:
+        if check.refusal(entry, access) is not None:
             continue
-        void = _check_tool(held, position, access, tool) or _check_cost(held, position, tool)
+        key = (position, access.verb)
+        if key not in voided:
+            voided[key] = _check_tool(held, position, access, tool) or _check_cost(held, position, tool)
+        void = voided[key]
         if void is not None:
             refusal = refusal or void
         elif not facts.reached or is_open(shares_of(held, position), tool, facts):
@@ -64,18 +77,18 @@ def _choose_entry(facts: Facts, tool: Tool, made: ToolCall, access: CallAccess, 
             spent = position
     if spent is not None:
         return spent
-    return refusal or _not_allowed(made, access, held.chain)
+    return refusal or _not_allowed(check, access, held.chain)
 
 
-def _not_allowed(made: ToolCall, access: CallAccess, chain: VerifiedChain) -> Refusal:
+def _not_allowed(check: CallCheck, access: CallAccess, chain: VerifiedChain) -> Refusal:
     """Why no entry allows an access: by the first link, from the root on, that does not."""
     for index, link in enumerate(chain.links):
-        nearest = _nearest(link.entries, made, access)
+        nearest = _nearest(link.entries, check, access)
         if nearest is None:
             continue
         return refused(
             nearest.reason,
-            _words(nearest, made, access),
+            _words(nearest, check.call, access),
             link=index,
             agent=link.agent,
             component=nearest.component,
@@ -83,18 +96,15 @@ def _not_allowed(made: ToolCall, access: CallAccess, chain: VerifiedChain) -> Re
     raise AssertionError("the leaf does not allow the access")
 
 
-_NEARNESS: Final = {Component.RIGHTS: 0, Component.OBJECTS: 1, Component.PREDICATE: 2, Component.EXPIRY: 3}
-
-
-def _nearest(entries: tuple[Entry, ...], made: ToolCall, access: CallAccess) -> TokenRefusal | None:
+def _nearest(entries: tuple[Entry, ...], check: CallCheck, access: CallAccess) -> TokenRefusal | None:
     """Why the entry that comes nearest does not allow the access; `None` when one does."""
     found: list[TokenRefusal] = []
     for entry in entries:
-        refusal = check_access(entry, made, access)
+        refusal = check.refusal(entry, access)
         if refusal is None:
             return None
         found.append(refusal)
-    return max(found, key=lambda refusal: _NEARNESS[refusal.component] if refusal.component else -1)
+    return max(found, key=lambda refusal: nearness(refusal.component))
 
 
 def _words(refusal: TokenRefusal, made: ToolCall, access: CallAccess) -> str:
@@ -115,7 +125,7 @@ def _check_tool(held: Held, entry: int, access: CallAccess, tool: Tool) -> Refus
     A right that leaves the tool open was given whatever the tools are, so it is not void.
     """
     descriptor = tool.descriptor
-    top = held.chain.links[0].entries[_root_entry(held.chain, entry)]
+    top = held.chain.links[0].entries[held.chain.root_entry(entry)]
     covering = [
         right
         for right in top.rights
@@ -151,18 +161,11 @@ def _check_cost(held: Held, entry: int, tool: Tool) -> Refusal | None:
     return None
 
 
-def _root_entry(chain: VerifiedChain, entry: int) -> int:
-    """The entry of the root that `entry` of the leaf fits under."""
-    for link in reversed(chain.links):
-        entry = link.parents[entry] if link.parents else entry
-    return entry
-
-
 def shares_of(held: Held, entry: int) -> Iterator[BudgetShare]:
     """The counters that a call under an entry of the leaf is debited from, root first."""
     chain, inherited = held.chain, held.root.inherited
     if inherited:
-        yield from inherited[_root_entry(chain, entry)]
+        yield from inherited[chain.root_entry(entry)]
     for debit in chain.debits(entry):
         yield BudgetShare(
             link_hash=debit.link_hash,

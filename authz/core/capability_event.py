@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
+from authz.core.capability_told import told
 from authz.core.cedar_context import rfc3339
 from authz.core.redact import Redactor
 from authz.model.caller import Caller
 from authz.model.capability import LinkRecord, RevocationRecord
 from authz.model.decision import RuleMatch
 from authz.model.record import Event, EventType
-
-_EXACT: Final = frozenset({"equals", "one_of"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +55,10 @@ def granted_event(
         "capability": {
             **_link(link),
             "max_depth": max_depth,
-            "authorization_details": _told(orjson.loads(link.details), redactor),
+            "authorization_details": told(orjson.loads(link.details), redactor, is_kept=True),
             "tools": dict(link.tool_digests),
             "child_trace_id": link.child_trace or None,
-            "task": _told(dict(link.task), redactor) if link.task is not None else None,
+            "task": told(dict(link.task), redactor, is_kept=True) if link.task is not None else None,
             "inherited": [[share.link_hash for share in shares] for shares in link.inherited],
         },
         "matched": [_rule(rule) for rule in rules],
@@ -84,11 +83,11 @@ def refused_event(
         "capability": {
             "holder": asked.holder,
             "lifetime_seconds": asked.lifetime_seconds,
-            "authorization_details": _told(list(asked.details), redactor),
+            "authorization_details": told(list(asked.details), redactor),
         },
         "code": denied.code,
         "message": redactor.text(denied.message),
-        **({"refused": _told(dict(denied.told), redactor)} if denied.told else {}),
+        **({"refused": told(dict(denied.told), redactor)} if denied.told else {}),
         "matched": [_rule(rule) for rule in denied.rules],
         "policy_version": policy_version,
         "caller": _caller(caller),
@@ -112,11 +111,13 @@ def revoked_event(
     named: Mapping[str, str],
     reason: str,
     revoked: Sequence[RevocationRecord],
-    beneath: int,
     redactor: Redactor,
     now_ms: int,
 ) -> Event:
-    """The record that something was revoked: by which handle, and what that came to."""
+    """The record that something was revoked: by which handle, and until when.
+
+    Not how much that stopped: counting comes after it is in force, and links made offline are not known.
+    """
     body = {
         "named": {name: redactor.text(value) for name, value in named.items()},
         "reason": redactor.text(reason),
@@ -128,7 +129,6 @@ def revoked_event(
             }
             for one in revoked
         ],
-        "live_beneath": beneath,
         "caller": _caller(caller),
     }
     return _event(EventType.CAPABILITY_REVOKED, caller, body, now_ms)
@@ -185,22 +185,3 @@ def _rule(rule: RuleMatch) -> dict[str, Any]:
         "line": rule.line,
         "reason": rule.reason,
     }
-
-
-def _told(value: Any, redactor: Redactor) -> Any:
-    """A JSON value with every text in it redacted where it looks like a secret.
-
-    A value that an argument must equal may be one whatever it looks like.
-    """
-    if isinstance(value, str):
-        return redactor.uri(value) if "://" in value else redactor.text(value)
-    if isinstance(value, list):
-        return [_told(item, redactor) for item in value]
-    if isinstance(value, dict):
-        return {
-            redactor.pointer((name,))[1:]: redactor.digest_of(item)
-            if name in _EXACT
-            else _told(item, redactor)
-            for name, item in value.items()
-        }
-    return value

@@ -72,10 +72,10 @@ class LinkTree:
             found.append(link)
         return tuple(reversed(found))
 
-    def beneath(self, link_hash: str) -> Iterator[LinkRecord]:
-        """Every link under one, whoever made it."""
-        pending = [link_hash]
-        seen = {link_hash}
+    def beneath(self, *link_hashes: str) -> Iterator[LinkRecord]:
+        """Every link under any of these, once, whoever made it; none of these itself."""
+        pending = list(link_hashes)
+        seen = set(link_hashes)
         while pending:
             for link in self.children.get(pending.pop(), ()):
                 if link.link_hash not in seen:

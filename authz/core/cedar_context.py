@@ -46,7 +46,19 @@ FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     },
     "now": "datetime",
 }
-"""Every field of the context besides `arguments`, with its Cedar type."""
+"""Every field of the context of a call besides `arguments`, with its Cedar type."""
+ISSUE_ONLY_FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
+    "verbs": _STRINGS,
+    "tools": _STRINGS,
+    "lifetime_seconds": "Long",
+    "max_depth": "Long",
+    "has_budget": "Bool",
+    "profile": "String",
+}
+"""What a rule about issuing capabilities sees besides: what is asked for, and by whom."""
+ISSUE_FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {**FIELDS, **ISSUE_ONLY_FIELDS}
+"""Every field of the context of `issue`. Those of a call are there too, saying that nothing is known, so that
+a rule about every action can be asked about this one as well."""
 
 
 def rfc3339(at_ms: int) -> str:
@@ -65,13 +77,17 @@ def cedar_datetime(at_ms: int) -> dict[str, Any]:
     return {"__extn": {"fn": "datetime", "arg": rfc3339(at_ms)}}
 
 
-def context_type(arguments: Encoder, reads: Reads | None = None) -> str:
+def context_type(
+    arguments: Encoder,
+    reads: Reads | None = None,
+    fields: Mapping[str, str | Mapping[str, str]] = FIELDS,
+) -> str:
     """The Cedar type of the context, or of the part of it in `reads`."""
     parts = []
     if reads is None or "arguments" in reads:
         names = reads["arguments"] if reads is not None else None
         parts.append(f"arguments: {arguments.only(names).cedar_type}")
-    for name, kind in FIELDS.items():
+    for name, kind in fields.items():
         if reads is not None and name not in reads:
             continue
         if isinstance(kind, str):
@@ -98,6 +114,8 @@ class ContextFacts:
     believed: BelievedClaims
     capability: CapabilityFacts
     exposed: frozenset[str]
+    delegated: bool
+    """See `authz.core.delegation`."""
     now_ms: int
 
 
@@ -149,7 +167,7 @@ _PRODUCERS: Final[Mapping[str, Callable[[ContextFacts, Access], Any]]] = {
     "sources": lambda facts, _: {role: sorted(facts.provenance.sources.get(role, ())) for role in ROLE_NAMES},
     "session": lambda facts, _: {
         "id": facts.call.subject.session or "",
-        "delegated": facts.call.delegated,
+        "delegated": facts.delegated,
         "exposed": sorted(facts.exposed),
     },
     "capability": _capability,

@@ -6,11 +6,11 @@ is typed from the tool's JSON Schema, so a misspelt argument is an error at load
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from authz.core.cedar_context import Reads, context_type
-from authz.core.cedar_values import Encoder
+from authz.core.cedar_context import FIELDS, ISSUE_FIELDS, Reads, context_type
+from authz.core.cedar_values import Encoder, argument_encoder
 from authz.core.entities import tool_document
 from authz.core.tools import RESOURCE_TYPES, possible_accesses
 from authz.model.resource import Authority, Verb, escape_cedar
@@ -81,17 +81,42 @@ class Action:
 
     id: str
     tool: str
-    verb: Verb
-    level: Authority
+    """`server/name`; empty for `ISSUE`, which is no tool's."""
+    verb: Verb | None
+    level: Authority | None
     resource_types: tuple[str, ...]
     arguments: Encoder
     tool_document: bytes
     """The `Tool` entity as Cedar JSON: what `context.tool` leads to."""
+    fields: Mapping[str, str | Mapping[str, str]] = field(default_factory=lambda: FIELDS, repr=False)
+    """The fields of its context besides `arguments`, with their types."""
 
     @property
-    def groups(self) -> tuple[str, str, str]:
+    def groups(self) -> tuple[str, ...]:
         """The verb, the tool and the level, as action ids."""
+        if self.verb is None or self.level is None:
+            return ()
         return (self.verb.value, self.tool, self.level.name)
+
+
+NO_TOOL: Final = ""
+"""Id of the `Tool` that `context.tool` leads to where no tool is called. No request can name it."""
+ISSUE: Final = Action(
+    id="issue",
+    tool=NO_TOOL,
+    verb=None,
+    level=None,
+    resource_types=tuple(sorted((ALL_RESOURCE_TYPES | {"Domain"}) - {"Opaque"})),
+    arguments=argument_encoder({"type": "object", "properties": {}, "additionalProperties": False}),
+    tool_document=tool_document(NO_TOOL, "", ""),
+    fields=ISSUE_FIELDS,
+)
+"""To give a capability for what lies in a location: an action of every bundle, in no group."""
+
+
+def with_issue(actions: Iterable[Action]) -> list[Action]:
+    """The actions of the tools of a bundle, and the one that is in every bundle."""
+    return [*actions, ISSUE]
 
 
 def action_id(tool: str, verb: Verb, level: Authority) -> str:
@@ -130,6 +155,11 @@ def generate_schema(actions: Iterable[Action]) -> str:
     for action in actions:
         by_tool.setdefault(action.tool, []).append(action)
     parts = [PRELUDE, _group_actions([*(verb.value for verb in Verb), *(level.name for level in Authority)])]
+    if by_tool.pop(NO_TOOL, ()):
+        context = context_type(ISSUE.arguments, fields=ISSUE.fields)
+        parts.append(
+            f"// To give a capability for what lies in a location.\n{_declaration(ISSUE, context)}\n"
+        )
     for tool in sorted(by_tool):
         name = _type_name(tool)
         context = context_type(by_tool[tool][0].arguments)
@@ -145,7 +175,8 @@ def evaluation_schema(action: Action, reads: Reads) -> str:
     Smaller than the whole, because Cedar walks it for every request.
     """
     groups = "\n".join(f'action "{escape_cedar(group)}";' for group in action.groups)
-    return f"{PRELUDE}\n{groups}\n{_declaration(action, context_type(action.arguments, reads))}\n"
+    context = context_type(action.arguments, reads, action.fields)
+    return f"{PRELUDE}\n{groups}\n{_declaration(action, context)}\n"
 
 
 def _group_actions(names: Iterable[str]) -> str:
@@ -156,8 +187,9 @@ def _group_actions(names: Iterable[str]) -> str:
 
 def _declaration(action: Action, context: str) -> str:
     groups = ", ".join(f'Action::"{escape_cedar(group)}"' for group in action.groups)
+    inside = f"in [{groups}] " if groups else ""
     return (
-        f'action "{escape_cedar(action.id)}" in [{groups}] appliesTo {{\n'
+        f'action "{escape_cedar(action.id)}" {inside}appliesTo {{\n'
         f"  principal: [Agent], resource: [{', '.join(action.resource_types)}], context: {context}\n}};"
     )
 

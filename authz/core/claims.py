@@ -5,6 +5,7 @@ Spec sections 1 and 2 (stage 0 and "claim"). Beyond that, changes are A3 and val
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from authz.core.canonical import canonicalize
 from authz.model.call import Call, Claims, Subject
@@ -76,8 +77,18 @@ def check_claims(claims: Claims, profile: Profile) -> BelievedClaims:
     )
 
 
-@lru_cache(maxsize=1024)
+_REMEMBERED_CHARACTERS: Final = 128
+_REMEMBERED_DEPTH: Final = 24
+"""Longer and deeper directories are not remembered, so that nobody can fill memory with what they lie in: of
+1,024, at most 26 entities each, which is some 8 MB."""
+
+
 def _within(value: str, directories: tuple[str, ...], volume: Volume) -> Resource | None:
+    small = len(value) <= _REMEMBERED_CHARACTERS and value.count("/") <= _REMEMBERED_DEPTH
+    return (_known_within if small else _look_within)(value, directories, volume)
+
+
+def _look_within(value: str, directories: tuple[str, ...], volume: Volume) -> Resource | None:
     found = canonicalize("path", value, Base(volume=volume))
     if isinstance(found, NotCanonical) or len(found) != 1:
         return None
@@ -85,3 +96,6 @@ def _within(value: str, directories: tuple[str, ...], volume: Volume) -> Resourc
     if any(entity.type == "Directory" and entity.id in allowed for entity in found[0].chain):
         return found[0]
     return None
+
+
+_known_within = lru_cache(maxsize=1024)(_look_within)

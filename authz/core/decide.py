@@ -9,11 +9,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from authz_client.capabilities import VerifiedProof
+
 from authz.core.answer import denied, reserve
+from authz.core.capability import check_capability, known_of
 from authz.core.claims import BelievedClaims, check_claims
 from authz.core.facts import Draft, Facts, Judgement
-from authz.core.judge import check_capability, evaluate_policy, match_approval
-from authz.core.operation import check_operation, draft_of
+from authz.core.judge import evaluate_policy, match_approval
+from authz.core.operation import check_operation, check_outcome, draft_of
+from authz.core.possession import Held, check_possession
 from authz.core.provenance import ArgumentProvenance, check_provenance
 from authz.core.ruleset import Tool
 from authz.core.tools import canonicalize_call
@@ -33,6 +37,9 @@ class Outcome:
     provenance: ArgumentProvenance | None = None
     believed: BelievedClaims | None = None
     capability: CapabilityFacts = NO_CAPABILITY
+    """What was checked; where stage 6 refused, what is known of the chain that was presented."""
+    proof: VerifiedProof | None = None
+    """A proof of possession that holds, whatever came of the call: to be used up."""
     draft: Draft | None = None
     """What stages 4 and 5 came to."""
     judged: Judgement | None = None
@@ -71,7 +78,7 @@ def decide(call: Call, facts: Facts) -> Outcome:
 
     # 5. Fingerprint, and look the operation up.
     draft = draft_of(call, facts, tool, canonical, believed)
-    conflict = check_operation(call, facts, draft)
+    conflict = check_operation(call, facts, draft, tool)
     if conflict is not None:
         return Outcome(
             decision=denied(call, facts, conflict, tool, draft),
@@ -81,17 +88,34 @@ def decide(call: Call, facts: Facts) -> Outcome:
         )
 
     # 6. Check the capability: its absence is a fact that policies see.
-    capability = check_capability(call)
+    held = check_possession(call, facts)
+    capability = held if isinstance(held, Refusal) else check_capability(call, facts, tool, canonical, held)
+    proof = held.proof if isinstance(held, Held) else None
     if isinstance(capability, Refusal):
         return Outcome(
             decision=denied(call, facts, capability, tool, draft),
             provenance=provenance,
             believed=believed,
+            capability=known_of(call, facts, proof),
+            proof=proof,
             draft=draft,
         )
 
     # 7. Evaluate policy for each access and each agent of the chain, and take the meet.
     judged = evaluate_policy(call, facts, tool, canonical, believed, provenance, capability)
+
+    # 5, once more: what ran before is not run again, and what came of it is told once 6 and 7 have passed.
+    settled = check_outcome(facts, judged)
+    if settled is not None:
+        return Outcome(
+            decision=replace(denied(call, facts, settled, tool, draft), verdicts=judged.verdicts),
+            provenance=provenance,
+            believed=believed,
+            capability=capability,
+            proof=proof,
+            draft=draft,
+            judged=judged,
+        )
 
     # 8. Match an approval where a rule asks.
     answered = match_approval(call, facts, draft, judged)
@@ -103,6 +127,7 @@ def decide(call: Call, facts: Facts) -> Outcome:
         provenance=provenance,
         believed=believed,
         capability=capability,
+        proof=proof,
         draft=draft,
         judged=judged,
     )

@@ -11,7 +11,7 @@ from authz.core.canonical.shell import ShellAccess, analyse_shell
 from authz.core.canonical.sql import Connection, analyse_sql
 from authz.core.claims import BelievedClaims
 from authz.core.lines import Line, Lines
-from authz.model.resource import Authority, NotCanonical, Resource, Scope, Verb
+from authz.model.resource import Authority, NotCanonical, PathPattern, Resource, Scope, Verb
 from authz.model.tool import AccessSpec
 
 
@@ -22,6 +22,8 @@ class Effect:
     verb: Verb
     resource: Resource
     scope: Scope = Scope.OBJECT
+    pattern: PathPattern | None = None
+    """Of a tree: the names of it that are reached; `None` for all of them."""
     changes: bool = False
     """Of an `execute`: whether it does more than the other effects of the value say."""
 
@@ -63,7 +65,14 @@ def effects_of(
         if isinstance(line, NotCanonical):
             return line
         return tuple(
-            Effect(verb=one.verb, resource=one.resource, scope=one.scope, changes=one.changes) for one in line
+            Effect(
+                verb=one.verb,
+                resource=one.resource,
+                scope=one.scope,
+                pattern=one.pattern,
+                changes=one.changes,
+            )
+            for one in line
         )
     # The bundle's loader has seen to it that an access of kind `sql` says both.
     connection = Connection(

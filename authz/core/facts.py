@@ -7,6 +7,7 @@ from authz.core.ruleset import Ruleset
 from authz.core.tools import CanonicalCall
 from authz.model.approval import ApprovalGrant
 from authz.model.caller import Caller
+from authz.model.capability import Presented, TokenRules
 from authz.model.decision import AccessVerdict, Code, Effect, RuleMatch, Stage
 from authz.model.limit import Reached
 from authz.model.operation import OperationRecord
@@ -33,7 +34,13 @@ class Facts:
     lines: Lines = field(default_factory=dict)
     """What long shell lines of the call come to; one that is not here is read in place."""
     reached: tuple[Reached, ...] = ()
-    """Counters of limits that a commit of this call has just found full."""
+    """Counters of limits and budgets that a commit of this call has just found full."""
+    presented: Presented | None = None
+    """What loading the call's capability came to; a call that has one and no such fact is refused."""
+    tokens: TokenRules | None = None
+    """By what the tenant's capabilities are verified; without it every capability is refused."""
+    delegated: bool = False
+    """Whether the call's session or trace is on record as one that was delegated, whatever the call says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Stages 6 to 8: what the capability, the rules and an approval make of a canonical call."""
+"""Stages 7 and 8: what the rules and an approval make of a canonical call."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Final
 from authz.core.cedar_context import ContextFacts
 from authz.core.cedar_request import access_entities, question
 from authz.core.claims import BelievedClaims
+from authz.core.delegation import is_delegated
 from authz.core.entities import PreparedEntities
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.policy import PolicyEngine
@@ -14,14 +15,12 @@ from authz.core.provenance import ArgumentProvenance
 from authz.core.ruleset import Tool
 from authz.core.tools import CanonicalCall
 from authz.model.call import Call
-from authz.model.capability import NO_CAPABILITY, CapabilityFacts
+from authz.model.capability import CapabilityFacts
 from authz.model.decision import (
     Access,
     AccessVerdict,
     Code,
     Effect,
-    Next,
-    Refusal,
     RuleKind,
     RuleMatch,
     Stage,
@@ -39,18 +38,6 @@ MAX_PLACES: Final = 1024
 CALLER_RULE: Final = RuleMatch(
     rule="authz:caller-asked", kind=RuleKind.ASK, reason="the caller asked for a person to look"
 )
-
-
-def check_capability(call: Call) -> CapabilityFacts | Refusal:
-    """Stage 6. What cannot be verified is refused, never ignored: ignoring it could widen the call."""
-    if not call.capability and call.proof is None:
-        return NO_CAPABILITY
-    return Refusal(
-        stage=Stage.CAPABILITY,
-        code=Code.CAPABILITY_UNVERIFIED,
-        message="this service cannot verify capabilities yet, so a call that presents one is refused",
-        next=(Next.ESCALATE, Next.STOP),
-    )
 
 
 def evaluate_policy(
@@ -71,6 +58,7 @@ def evaluate_policy(
         believed=believed,
         capability=capability,
         exposed=facts.exposed,
+        delegated=is_delegated(call, facts, capability),
         now_ms=facts.now_ms,
     )
     agents = capability.agents or (call.subject.agent,)
@@ -99,7 +87,9 @@ def _verdict(
 ) -> AccessVerdict:
     """What the rules say of one access; of a tree at its root, and at every place beneath that one names.
 
-    `left` is how many such places the call may still be judged at.
+    Where the access is only to what a pattern matches, a place counts if it is matched itself, lies in what
+    is matched and reached whole, or holds what may be matched. `left` is how many such places the call may
+    still be judged at.
     """
     # Its own resource only: no rule can get from one access to the resource of another, and handing all of
     # them over each time would cost the square of their number.
@@ -115,21 +105,21 @@ def _verdict(
     )
     if access.scope is not Scope.TREE or verdict.effect is Effect.DENY:
         return verdict
-    places = engine.places_beneath(asked.action, access.resource)
+    places = engine.places_beneath(asked.action, access.resource, access.pattern)
     if len(places) > left:
         return replace(
             verdict, effect=Effect.DENY, code=Code.POLICY_ERROR, rules=(), internal="too many places"
         )
     verdict = replace(verdict, places=len(places))
     for place in places:
-        beneath = replace(access, resource=place, scope=Scope.OBJECT)
+        beneath = replace(access, resource=place, scope=Scope.OBJECT, pattern=None)
         found = _verdict(engine, principal, agent, tool, beneath, context, 0)
         if found.effect is Effect.DENY:
             return replace(found, access=access, beneath=(place.uri,), places=len(places))
         if found.effect is Effect.REQUIRE_APPROVAL:
             verdict = _asked(verdict, found, place)
     permits = verdict.overruled if verdict.effect is Effect.REQUIRE_APPROVAL else verdict.rules
-    if engine.covers_beneath(asked.action, [rule.rule for rule in permits]):
+    if engine.covers_beneath(asked.action, [rule.rule for rule in permits], access.resource, access.pattern):
         return verdict
     return _raised(verdict, (TREE_RULE,))
 

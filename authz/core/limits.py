@@ -94,13 +94,24 @@ def reservations_of(
         for limit in limits
         if _about_subject(limit.where, agents, call.subject.on_behalf_of)
         if (counted := [access for access in accesses if _about_access(limit.where, access)])
-        for reservation in _reserve(limit, call, facts, tool, counted, agents)
+        for reservation in _reserve(limit, call, facts, tool, counted, capability)
     )
     return tuple(islice(found, MAX_RESERVATIONS + 1))
 
 
+def ends_at_ms(facts: Facts, capability: CapabilityFacts) -> int:
+    """When an allow, and the lease that comes with it, ends: never after the capability that it rests on."""
+    ends = facts.now_ms + facts.ttl_ms
+    return ends if capability.expires_at_ms is None else min(ends, capability.expires_at_ms)
+
+
 def _reserve(
-    limit: Limit, call: Call, facts: Facts, tool: Tool, counted: list[Access], agents: tuple[str, ...]
+    limit: Limit,
+    call: Call,
+    facts: Facts,
+    tool: Tool,
+    counted: list[Access],
+    capability: CapabilityFacts,
 ) -> Iterator[Reservation]:
     amount = 1
     if limit.count is Count.COST:
@@ -112,7 +123,7 @@ def _reserve(
             return
     subject = call.subject
     values: dict[Partition, tuple[str, ...]] = {
-        Partition.AGENT: tuple(dict.fromkeys(agents)),
+        Partition.AGENT: tuple(dict.fromkeys(capability.agents or (subject.agent,))),
         # Calls that name no user or no session share one counter: leaving a name out escapes nothing.
         Partition.USER: (subject.on_behalf_of or "",),
         Partition.SESSION: (subject.session or "",),
@@ -132,7 +143,7 @@ def _reserve(
             amount=amount,
             cap=limit.cap,
             window_ms=limit.window_ms,
-            expires_at_ms=facts.now_ms + facts.ttl_ms,
+            expires_at_ms=ends_at_ms(facts, capability),
         )
 
 

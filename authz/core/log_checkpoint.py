@@ -9,7 +9,7 @@ trusting the service's key.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,11 +27,16 @@ _HEAD_ITEM = re.compile(r"([0-9A-Za-z_-]{1,64}):([1-9][0-9]{0,18}):([0-9a-f]{64}
 
 
 class Signer(Protocol):
-    """Signs with the service's key."""
+    """Signs with the service's key in use."""
+
+    @property
+    def identity(self) -> str:
+        """Names the service's keys together, the same through all rotations."""
+        ...
 
     @property
     def kid(self) -> str:
-        """RFC 7638 thumbprint of the key."""
+        """RFC 7638 thumbprint of the key in use."""
         ...
 
     def sign(self, header: Mapping[str, object], payload: Mapping[str, object]) -> str:
@@ -135,12 +140,20 @@ def unverified_heads(token: str) -> tuple[LogHead, ...]:
 
 
 def verify_checkpoints(
-    rows: Iterable[StoredCheckpoint], expected_keys: Mapping[str, Ed25519PublicKey]
+    rows: Iterable[StoredCheckpoint],
+    expected_keys: Mapping[str, Ed25519PublicKey],
+    *,
+    withdrawn: Collection[str] = (),
 ) -> CheckpointReport:
-    """Verify signatures (keys by thumbprint), numbers and the chain of all checkpoints, in order."""
+    """Verify signatures (keys by thumbprint), numbers and the chain of all checkpoints, in order.
+
+    A checkpoint under a key of `withdrawn`, which others may have, proves nothing by itself; it holds
+    because a later one, under another key, names it through the chain of hashes.
+    """
     anchors: dict[str, list[Anchor]] = {}
     findings: list[Finding] = []
     expected_number, expected_previous, count = 1, GENESIS_CHECKPOINT, 0
+    unproven = 0  # the last checkpoint that waits for one under a key that is not withdrawn
 
     def find(number: int, message: str) -> None:
         kind = FindingKind.CHECKPOINT_INVALID
@@ -162,7 +175,10 @@ def verify_checkpoints(
             if row.number == expected_number and payload["previous"] != expected_previous:
                 find(row.number, "the checkpoint does not follow the one before it")
             _add_anchors(anchors, row.number, heads, find)
+            unproven = row.number if _kid(row.token) in withdrawn else 0
         expected_number, expected_previous = row.number + 1, row.hash
+    if unproven:
+        find(unproven, "its key was withdrawn, and no later checkpoint under another key covers it yet")
     return CheckpointReport(checkpoints=count, anchors=anchors, findings=tuple(findings))
 
 
@@ -197,11 +213,14 @@ def _check_row(row: StoredCheckpoint, expected_keys: Mapping[str, Ed25519PublicK
     return payload
 
 
+def _kid(token: str) -> object:
+    return jwt.get_unverified_header(token).get("kid")
+
+
 def verify_token(token: str, expected_keys: Mapping[str, Ed25519PublicKey]) -> Mapping[str, object]:
     """The claims of a checkpoint, its signature and form checked. Raises `ValueError`, `RecursionError`."""
     try:
-        unverified_header = jwt.get_unverified_header(token)
-        kid = unverified_header.get("kid")
+        kid = _kid(token)
         key = expected_keys.get(kid) if isinstance(kid, str) else None
         if key is None:
             raise MalformedRecord(f"its key `{kid}` is not among the keys to check with")

@@ -126,14 +126,7 @@ def _left_open(tool: str, entry: Entry, parent: int, held: Held) -> bool:
     for right in entry.rights:
         if right.name != name or right.server not in (None, server):
             continue
-        top = held.chain.links[0].entries[root_entry(held.chain, parent)]
+        top = held.chain.links[0].entries[held.chain.root_entry(parent)]
         if not any(one.name is None and one.key in right.above for one in top.rights):
             return False
     return True
-
-
-def root_entry(chain: VerifiedChain, entry: int) -> int:
-    """The entry of the root that an entry of the leaf fits under."""
-    for link in reversed(chain.links):
-        entry = link.parents[entry] if link.parents else entry
-    return entry

@@ -1,13 +1,16 @@
 """Stage 5: the fingerprint of a call, and what its operation's past says."""
 
+from typing import Final
+
 from authz.core.claims import BelievedClaims
-from authz.core.facts import Draft, Facts
+from authz.core.facts import Draft, Facts, Judgement
 from authz.core.fingerprint import call_fingerprint, canonical_json, keyed_digest
 from authz.core.ruleset import Tool
+from authz.core.settlement import is_past_retention, lease_token, state_at
 from authz.core.tools import CanonicalCall
 from authz.model.call import Call
-from authz.model.decision import Code, Next, Refusal, Stage
-from authz.model.operation import OperationRecord, OperationState
+from authz.model.decision import Code, Effect, Next, Refusal, Stage
+from authz.model.operation import OperationRecord, OperationState, Standing
 from authz.model.resource import Authority
 
 
@@ -43,17 +46,26 @@ def draft_of(
         authority=max(access.authority for access in canonical.accesses),
         canonical=canonical,
         idempotency_key=idempotency_key,
-        lease_token=keyed_digest(facts.secret, "lease", tenant, facts.decision_id),
+        lease_token=lease_token(facts.secret, tenant, facts.decision_id),
     )
 
 
-def check_operation(call: Call, facts: Facts, draft: Draft) -> Refusal | None:
-    """Stage 5. Above A0 the ids are mandatory; one identity has one fingerprint for ever."""
-    if draft.authority > Authority.A0 and not call.ids.complete:
+_SETTLED: Final = frozenset({OperationState.SUCCEEDED, OperationState.FAILED_FINAL})
+_OVER: Final = _SETTLED | {OperationState.FAILED_RETRYABLE, OperationState.NOT_EXECUTED}
+
+
+def check_operation(call: Call, facts: Facts, draft: Draft, tool: Tool) -> Refusal | None:
+    """Stage 5. Above A0 the ids are mandatory; one identity has one fingerprint for ever.
+
+    What was denied or waits, failed in a way that may be tried again, or is proven not to have run is decided
+    anew under the same key, as long as the endpoint remembers that. Reads may be retried.
+    """
+    if (draft.authority > Authority.A0 or call.settles) and not call.ids.complete:
         return Refusal(
             stage=Stage.OPERATION,
             code=Code.OPERATION_IDS_REQUIRED,
-            message="send `context.trace_id`, `turn_id` and `tool_call_id`: the call changes something",
+            message="send `context.trace_id`, `turn_id` and `tool_call_id`: the call changes something, or "
+            "is to be settled",
             next=(Next.ESCALATE, Next.STOP),
         )
     operation = facts.operation
@@ -66,17 +78,96 @@ def check_operation(call: Call, facts: Facts, draft: Draft) -> Refusal | None:
             message="these ids already belong to another call; send a new `context.tool_call_id`",
             next=(Next.QUERY_STATUS, Next.STOP),
         )
-    # A permission that ran out may have been used: it is never given a second time by itself.
-    # Reads may be retried.
-    if has_lapsed(operation, facts) and draft.authority > Authority.A0:
-        return Refusal(
-            stage=Stage.OPERATION,
-            code=Code.OPERATION_EXPIRED,
-            message="this call was allowed before and its time ran out; whether it ran is not known here",
+    return _stopped(call, facts, operation, tool, is_read=draft.authority is Authority.A0)
+
+
+def _stopped(
+    call: Call, facts: Facts, operation: OperationRecord, tool: Tool, *, is_read: bool
+) -> Refusal | None:
+    """The refusal when the operation keeps its own call from running now."""
+    state = state_at(operation, facts.now_ms)
+    if state is OperationState.UNKNOWN and not is_read:
+        # A permission that ran out may have been used: it is never given a second time by itself.
+        return _refused(
+            operation,
+            state,
+            Code.OPERATION_UNKNOWN,
+            "this call was allowed before and its time ran out; whether it ran is not known here",
             next=(Next.QUERY_STATUS, Next.ESCALATE, Next.STOP),
+        )
+    if state is OperationState.EXECUTING and not is_own_attempt(call, operation):
+        return _refused(
+            operation,
+            state,
+            Code.OPERATION_IN_PROGRESS,
+            "this call runs already; wait, and ask for its status",
+            next=(Next.WAIT, Next.QUERY_STATUS),
+            retry_unchanged=True,
+        )
+    if state in (OperationState.RESERVED, OperationState.EXECUTING) and operation.cancel_requested:
+        return _refused(
+            operation,
+            state,
+            Code.OPERATION_CANCEL_REQUESTED,
+            "somebody asked to cancel this call: it must not begin",
+            next=(Next.QUERY_STATUS, Next.STOP),
+        )
+    retention_seconds = tool.descriptor.settlement.retention_seconds
+    if state in _OVER and not is_read and is_past_retention(operation, facts.now_ms, retention_seconds):
+        return _refused(
+            operation,
+            state,
+            Code.OPERATION_EXPIRED,
+            "the key of this call is older than endpoints remember it; send a new `context.tool_call_id` if "
+            "it is to be done again",
+            next=(Next.QUERY_STATUS, Next.STOP),
         )
     return None
 
 
-def has_lapsed(operation: OperationRecord, facts: Facts) -> bool:
-    return operation.state is OperationState.RESERVED and operation.expires_at_ms <= facts.now_ms
+def check_outcome(facts: Facts, judged: Judgement) -> Refusal | None:
+    """Stage 5 once more, when stages 6 and 7 have passed again: the first outcome comes back."""
+    operation = facts.operation
+    if operation is None or operation.state not in _SETTLED or judged.effect is Effect.DENY:
+        return None
+    succeeded = operation.state is OperationState.SUCCEEDED
+    return _refused(
+        operation,
+        operation.state,
+        Code.OPERATION_SETTLED,
+        "this call ran before and succeeded: it is not run again"
+        if succeeded
+        else "this call ran before and failed for good: it is not run again",
+        next=(Next.QUERY_STATUS, Next.STOP),
+    )
+
+
+def is_own_attempt(call: Call, operation: OperationRecord) -> bool:
+    """Whether the call is the one that began, sent again since its answer was lost."""
+    return call.start is not None and call.start.attempt == operation.attempt
+
+
+def _refused(
+    operation: OperationRecord,
+    state: OperationState,
+    code: Code,
+    message: str,
+    *,
+    next: tuple[Next, ...],  # noqa: A002 - the name on the wire
+    retry_unchanged: bool = False,
+) -> Refusal:
+    return Refusal(
+        stage=Stage.OPERATION,
+        code=code,
+        message=message,
+        next=next,
+        retry_unchanged=retry_unchanged,
+        standing=Standing(
+            state=state,
+            settles=operation.settles,
+            decision_id=operation.decision_id,
+            external_id=operation.external_id,
+            result_digest=operation.result_digest,
+            settled_at_ms=operation.settled_at_ms,
+        ),
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from authz.core.strict_json import escape_pointer
 
@@ -11,9 +11,16 @@ Tokens = tuple[str, ...]
 WILDCARD = "*"
 
 
-@lru_cache(maxsize=1024)
+_REMEMBERED_CHARACTERS: Final = 128
+"""Longer pointers are not remembered, so that nobody can fill memory with them."""
+
+
 def parse_pointer(text: str) -> Tokens:
     """The reference tokens of a JSON Pointer. Raises `ValueError` when it is none."""
+    return (_known_pointer if len(text) <= _REMEMBERED_CHARACTERS else _parse_pointer)(text)
+
+
+def _parse_pointer(text: str) -> Tokens:
     if text == "":
         return ()
     if not text.startswith("/"):
@@ -23,6 +30,9 @@ def parse_pointer(text: str) -> Tokens:
         if "~" in token.replace("~0", "").replace("~1", ""):
             raise ValueError(f"`{text}` is not a JSON Pointer: `~` must be written `~0`")
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in tokens)
+
+
+_known_pointer = lru_cache(maxsize=1024)(_parse_pointer)
 
 
 def format_pointer(tokens: Tokens) -> str:

@@ -7,6 +7,7 @@ import orjson
 from authz.core.cedar_context import rfc3339
 from authz.core.decide import Outcome
 from authz.core.pointer import format_pointer, parse_pointer
+from authz.core.record_capability import capability_member, counter_member
 from authz.core.record_places import defaulted_member, redaction_members
 from authz.core.redact import MAX_UNKNOWN_LEAVES, RedactedValue, Redactor
 from authz.core.ruleset import Ruleset
@@ -15,7 +16,7 @@ from authz.model.approval import AskTerms
 from authz.model.call import Call
 from authz.model.caller import Caller
 from authz.model.decision import Access, AccessVerdict, RuleMatch
-from authz.model.limit import Reservation
+from authz.model.operation import Standing
 from authz.model.record import Event, EventType
 
 
@@ -27,10 +28,13 @@ def decision_event(
     redactor: Redactor,
     now_ms: int,
     exposed: frozenset[str] = frozenset(),
+    *,
+    delegated: bool = False,
 ) -> Event:
     """The one record of this decision. The outcome recorded is the outcome answered.
 
-    `exposed` are the labels that the session had been exposed to before.
+    `exposed` are the labels that the session had been exposed to before; `delegated` says that session or
+    trace were known as delegated, whatever the call says.
     """
     decision = outcome.decision
     body: dict[str, Any] = {
@@ -59,7 +63,7 @@ def decision_event(
         "provenance": _provenance(call, outcome, redactor),
         "claims": _claims(call, outcome, redactor),
         "exposed": sorted(exposed),
-        "capability": {"presented": bool(call.capability), "holder": outcome.capability.holder},
+        "capability": capability_member(call, outcome.capability, decision.capability, redactor),
         "fingerprint": _unguessable(decision.fingerprint, call, outcome, redactor),
         "request_digest": _unguessable(decision.request_digest, call, outcome, redactor),
         "policy_version": decision.policy_version,
@@ -71,11 +75,18 @@ def decision_event(
         "versions": {name: redactor.text(version) for name, version in call.versions.items()},
         "told_at": call.occurred_at,
     }
-    if decision.reservations:
-        # A dry run is told from a reservation by its own member.
-        body["limits"] = [_reservation(taken) for taken in decision.reservations]
+    # A dry run is told from a reservation by its own member.
+    for name, is_budget in (("limits", False), ("budgets", True)):
+        if taken := [one for one in decision.reservations if bool(one.link_hash) is is_budget]:
+            body[name] = list(map(counter_member, taken))
+    if delegated:
+        body["delegated"] = True
+    if call.ticket:
+        body["ticket"] = True
     if decision.retry_after_ms is not None:
         body["retry_after_ms"] = decision.retry_after_ms
+    if decision.standing is not None:
+        body["operation"] = _operation(decision.standing, redactor)
     if decision.message:
         body["message"] = redactor.text(decision.message)
     if decision.errors:
@@ -133,6 +144,16 @@ def refusal_event(
     )
 
 
+def _operation(standing: Standing, redactor: Redactor) -> dict[str, Any]:
+    return {
+        "state": standing.state.value,
+        "settles": standing.settles,
+        "starts": standing.starts,
+        "attempt": redactor.text(standing.attempt) if standing.attempt else None,
+        "decision_id": standing.decision_id or None,
+    }
+
+
 def _unguessable(
     digest: str | None, call: Call, outcome: Outcome, redactor: Redactor
 ) -> str | RedactedValue | None:
@@ -153,17 +174,6 @@ def _rule(rule: RuleMatch) -> dict[str, Any]:
         "line": rule.line,
         "reason": rule.reason,
         **(_terms(rule.terms) if rule.terms is not None else {}),
-    }
-
-
-def _reservation(taken: Reservation) -> dict[str, Any]:
-    return {
-        "limit": taken.limit,
-        "per": dict(taken.partition),
-        "amount": taken.amount,
-        "cap": taken.cap,
-        "window_ms": taken.window_ms,
-        "counter": taken.key,
     }
 
 
@@ -224,6 +234,7 @@ def _access(
     access: Access, verdict: AccessVerdict | None, redactor: Redactor, *, hidden: bool
 ) -> dict[str, Any]:
     uri = access.resource.uri
+    pattern = access.pattern.text if access.pattern is not None else None
     return {
         "verb": access.verb.value,
         "type": access.resource.entity.type,
@@ -235,6 +246,7 @@ def _access(
         "effect": verdict.effect.value if verdict else None,
         "code": verdict.code.value if verdict else None,
         "rules": [rule.rule for rule in verdict.rules] if verdict else [],
+        **({"pattern": redactor.digest_of(pattern) if hidden else redactor.text(pattern)} if pattern else {}),
         # Places that rules name, which the requester need not know of: in the record, not on the wire.
         **({"beneath": list(verdict.beneath)} if verdict and verdict.beneath else {}),
     }

@@ -20,7 +20,7 @@ from authz.core.canonical.spelling import has_invisible, has_odd_space
 from authz.core.fingerprint import request_digest
 from authz.core.pointer import format_pointer, parse_pointer
 from authz.errors import MalformedInput
-from authz.model.call import Call, CallIds, Claims, ProvenanceClaim, Subject
+from authz.model.call import Call, CallIds, Claims, ProvenanceClaim, Start, Subject
 from authz.model.resource import ResolvedPath
 from authz.model.tool import Trust
 
@@ -100,6 +100,15 @@ class VersionsIn(Wire):
     project: Id | None = None
 
 
+class StartIn(Wire):
+    """With an allow the act begins at once: reserved and started in one. Of several attempts one begins."""
+
+    attempt: Id
+    """The runtime's own name for this attempt: the same one sent again gets the same answer."""
+    timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    """How long the act may take. Its lease ends after that."""
+
+
 class ContextIn(Wire):
     """Where the call stands in its trace, and what the caller says about itself."""
 
@@ -112,6 +121,8 @@ class ContextIn(Wire):
     sandbox_root: PathText | None = None
     resolved: dict[PointerText, ResolvedIn] = Field(default_factory=dict, max_length=256)
     ask: bool = False
+    settles: bool = False
+    start: StartIn | None = None
     occurred_at: Id | None = None
     versions: VersionsIn = VersionsIn()
 
@@ -129,6 +140,7 @@ class DecideRequest(Wire):
         list[Annotated[str, StringConstraints(max_length=16384)]], Field(max_length=9, default_factory=list)
     ]
     proof: Annotated[str, StringConstraints(max_length=16384)] | None = None
+    ticket: bool = False
 
 
 class BatchRequest(Wire):
@@ -227,10 +239,20 @@ def to_call(request: DecideRequest, raw: dict[str, Any], at: str = "") -> Call:
         dry_run=request.dry_run,
         capability=tuple(request.capability),
         proof=request.proof,
+        ticket=request.ticket,
+        settles=context.settles or context.start is not None,
+        start=_start(context.start),
         versions={name: value for name, value in context.versions if value is not None},
         occurred_at=context.occurred_at,
         request_digest=digest,
     )
+
+
+def _start(start: StartIn | None) -> Start | None:
+    if start is None:
+        return None
+    seconds = start.timeout_seconds
+    return Start(attempt=start.attempt, timeout_ms=None if seconds is None else seconds * 1000)
 
 
 def _pointer(text: str, at: str) -> tuple[str, ...]:

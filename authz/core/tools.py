@@ -6,12 +6,14 @@ raise it, never lower it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from authz.core.canonical import canonicalize, opaque, opaque_text
 from authz.core.claims import BelievedClaims
 from authz.core.effects import EFFECT_KINDS, POSSIBLE, Effect, effects_of
 from authz.core.lines import Lines
+from authz.core.option_values import option_values
 from authz.core.pointer import Tokens, find, find_or_none, format_pointer, replace_leaf
 from authz.core.provenance import RoleTable
 from authz.core.strict_json import type_names
@@ -150,6 +152,7 @@ def canonicalize_call(
         judged = len(accesses)
         if judged > MAX_ACCESSES or above > MAX_ANCESTORS or len(errors) > MAX_ACCESSES:
             return _too_many()
+    errors += islice(option_values(descriptor, roles, canonical), MAX_ACCESSES)
     if errors:
         return Refusal(
             stage=Stage.CANONICAL,
@@ -243,6 +246,7 @@ def _effects(
                 verb=effect.verb,
                 resource=effect.resource,
                 scope=effect.scope,
+                pattern=effect.pattern,
                 authority=authority,
                 authority_because=because,
                 argument=format_pointer(found.tokens) if found.tokens is not None else "",
@@ -369,7 +373,10 @@ def _unique(accesses: list[Access]) -> Iterator[Access]:
     """Accesses without exact repeats (the same resource named twice for the same verb and scope)."""
     seen = set()
     for access in accesses:
-        key = (access.verb, access.resource.uri, access.scope, access.argument, access.authority)
+        key = (
+            (access.verb, access.resource.uri, access.scope, access.pattern),
+            (access.argument, access.authority),
+        )
         if key not in seen:
             seen.add(key)
             yield access

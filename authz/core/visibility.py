@@ -36,7 +36,7 @@ def _hidden(ruleset: Ruleset, tool: Tool, agent: str, principal: PreparedEntitie
     always = _verbs_of_every_call(tool.descriptor)
     added = call_entities(tool, ())
     possible = False
-    for verb in sorted({action.verb for action in tool.actions}):
+    for verb in sorted({action.verb for action in tool.actions if action.verb is not None}):
         could = False
         denying: set[str] = set()
         for action in tool.actions:

@@ -154,9 +154,16 @@ class BundlesInForce:
         """Put another ruleset in force. Its record is durable already."""
         self._replace(tenant, ruleset=ruleset, since_ms=now_ms)
 
-    def confirm(self, tenant: str, seen_s: float) -> None:
-        """At `seen_s`, by the monotonic clock, the files were what is in force now."""
-        self._replace(tenant, confirmed_s=max(seen_s, self.status(tenant).confirmed_s))
+    def confirm(self, tenant: str, seen_s: float, version: str) -> bool:
+        """At `seen_s`, by the monotonic clock, the files were the bundle of this version.
+
+        That confirms what is in force only if it is that bundle; returns whether it is.
+        """
+        status = self.status(tenant)
+        if status.ruleset.version != version:
+            return False
+        self._replace(tenant, confirmed_s=max(seen_s, status.confirmed_s))
+        return True
 
     def attempted(self, tenant: str, attempt: Attempt) -> None:
         """Remember the last attempt to load."""

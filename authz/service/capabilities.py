@@ -4,13 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
-from authz_client.capabilities import Ancestor, BadKey, PublicKey, Refused, VerifiedChain, issue_root
+from authz_client.capabilities import (
+    Ancestor,
+    BadKey,
+    PublicKey,
+    Refused,
+    TaskPacket,
+    VerifiedChain,
+    issue_root,
+)
 from authz_client.capabilities import Refusal as TokenRefusal
 from authz_client.capabilities.chain import verify_structure
 
+from authz.core.capability import details_of
 from authz.core.capability_event import AskedFor, Denied, granted_event, refused_event
+from authz.core.capability_told import kept
 from authz.core.claims import check_subject_of
-from authz.core.fingerprint import canonical_json, trace_key
+from authz.core.delegation import delegated_trace_label, is_marked
+from authz.core.fingerprint import trace_key
 from authz.core.issuing import (
     Grant,
     IssueRequest,
@@ -22,9 +33,9 @@ from authz.core.issuing import (
 from authz.core.redact import Redactor
 from authz.errors import CapabilityDenied, Forbidden, MalformedInput, StoreUnavailable
 from authz.model.call import Subject
-from authz.model.capability import DELEGATED, LinkOrigin, LinkRecord, ProofUse, TokenRules
+from authz.model.capability import LinkOrigin, LinkRecord, ProofUse, TokenRules
 from authz.model.decision import Code, Effect, RuleMatch
-from authz.model.record import Committed, EventType, Replayed
+from authz.model.record import Committed, EventQuery, EventType, Replayed
 from authz.ports import (
     Bundles,
     CapabilityKeys,
@@ -40,6 +51,7 @@ from authz.service.capability_chains import CapabilityChains
 
 RIGHT_UNKNOWN: Final = "capability.right_unknown"
 LIFETIME: Final = "capability.lifetime"
+CHILD_TRACE: Final = "capability.child_trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +125,21 @@ class CapabilityIssuer:
         unbound = check_subject_of(subject, caller.profile)
         if unbound is not None:
             raise Forbidden(unbound, code="subject.not_bound", pointer="/agent")
+        if request.user == request.agent:
+            # Its root would read as that of an agent that acts for nobody.
+            raise MalformedInput(
+                "an agent acts for somebody else; leave `on_behalf_of` out where it acts for nobody",
+                code="input.invalid",
+                pointer="/on_behalf_of",
+            )
         entries = read_entries(request.details, caller.profile)
         await self.chains.revocations.confirm()
         rules = self.chains.rules(caller.tenant)
         now_ms = self.clock.now_ms()
         grants = grants_of(entries, ruleset, request.agent, request.user, caller.profile)
         denied, permits = self._check(request, grants, rules, admitted, now_ms)
+        if denied is None and request.task is not None:
+            denied = await self.check_child_trace(caller.tenant, request.agent, request.task)
         if denied is not None:
             await self.deny(asked_of(request), denied, admitted)
         assert not isinstance(grants, RightRefused)  # noqa: S101 - that is denied
@@ -152,7 +173,7 @@ class CapabilityIssuer:
             link,
             tool_digests={name: digest for grant in grants for name, digest in grant.digests.items()},
             child_trace=request.task.child_trace_id if request.task is not None else "",
-            task=request.task_json,
+            task=kept(request.task_json, self.redactor),
         )
         return Given(
             token=token,
@@ -204,6 +225,20 @@ class CapabilityIssuer:
             (),
         )
 
+    async def check_child_trace(self, tenant: str, agent: str, task: TaskPacket) -> Denied | None:
+        """Why the trace that a task names cannot be that of its child; `None` where it can.
+
+        An agent that works there already, and not as a child, would be turned into one by whoever names it.
+        """
+        trace = task.child_trace_id
+        if is_marked(await self.ledger.session_exposure(trace_key(tenant, trace)), agent):
+            return None
+        query = EventQuery(tenant=tenant, trace_id=trace, agent=agent, limit=1)
+        if not await self.ledger.search(query):
+            return None
+        message = f"`{agent}` works in this trace already; name a new one with `child_trace_id`"
+        return Denied(code=CHILD_TRACE, message=message, told={"next": ["change_arguments", "stop"]})
+
     def signed(
         self, root: Root, rules: TokenRules, admitted: Admitted, now_ms: int
     ) -> tuple[str, LinkRecord]:
@@ -244,7 +279,7 @@ class CapabilityIssuer:
             raise StoreUnavailable(
                 "the capability would not verify, so it is not given", internal=str(chain.reason)
             )
-        return token, _record(chain, root, admitted)
+        return token, _record(chain, root, admitted, self.redactor)
 
     async def record(
         self,
@@ -330,7 +365,7 @@ def _told_rule(rule: RuleMatch) -> dict[str, Any]:
     }
 
 
-def _record(chain: VerifiedChain, root: Root, admitted: Admitted) -> LinkRecord:
+def _record(chain: VerifiedChain, root: Root, admitted: Admitted, redactor: Redactor) -> LinkRecord:
     link, above = chain.links[0], root.above
     return LinkRecord(
         tenant=admitted.caller.tenant,
@@ -345,14 +380,18 @@ def _record(chain: VerifiedChain, root: Root, admitted: Admitted) -> LinkRecord:
         depth=len(chain.ancestors),
         issued_at_ms=link.issued_at * 1000,
         expires_at_ms=link.expires_at * 1000,
-        details=canonical_json([dict(entry.as_json) for entry in link.entries]).decode(),
+        details=details_of(link, redactor),
         issued_by=admitted.caller.key_id,
+        kid=chain.root_kid,
     )
 
 
 def _delegation(link: LinkRecord) -> tuple[ExposureWrite, ...]:
-    """Whoever works in the trace that a task packet names for its child acts only with its capability."""
+    """In the trace that a task packet names for its child that agent acts only with its capability.
+
+    Nobody else: whoever may ask for a capability may name any trace.
+    """
     if not link.child_trace:
         return ()
     key = trace_key(link.tenant, link.child_trace)
-    return (ExposureWrite(session_key=key, labels=frozenset({DELEGATED})),)
+    return (ExposureWrite(session_key=key, labels=frozenset({delegated_trace_label(link.agent)})),)

@@ -14,20 +14,20 @@ from authz_client.capabilities import Refusal as TokenRefusal
 from authz.core.capability import links_seen
 from authz.core.capability_event import AskedFor, Denied
 from authz.core.capability_refusals import CODES, OwnReason, refused
+from authz.core.capability_told import kept
 from authz.core.claims import check_subject_of
 from authz.core.facts import Facts
-from authz.core.fingerprint import digest
 from authz.core.issuing import read_entries
 from authz.core.narrowing import Narrowed, NarrowRequest, narrow_held
 from authz.core.possession import Held, check_possession
 from authz.errors import Forbidden, MalformedInput
 from authz.model.call import Call, CallIds, Claims, Subject
-from authz.model.capability import LinkOrigin, LinkRecord, Presented, ProofUse, TokenRules
+from authz.model.capability import LinkOrigin, LinkRecord, Presented, TokenRules
 from authz.model.decision import Code, Refusal
 from authz.model.record import EventType, Replayed
 from authz.service.bundles import Admitted
 from authz.service.capabilities import CapabilityIssuer, Given, Root
-from authz.service.decision_unit import REPLAY_MARGIN_SECONDS
+from authz.service.decision_unit import proof_use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +78,16 @@ class CapabilityNarrower:
             await issuer.deny(about, _of_possession(held), admitted)
         assert isinstance(held, Held)  # noqa: S101 - a chain is always presented here
         about = replace(about, user=held.chain.subject)
-        proof = proof_use(caller.tenant, held)
+        proof = proof_use(caller.tenant, held.proof)
         _check_bound(held, admitted)
         request = _request(asked, entries, now_ms)
         narrowed = narrow_held(request, held, rules, admitted.ruleset, now_ms // 1000)
         if isinstance(narrowed, TokenRefusal):
             await issuer.deny(about, _of_token(narrowed), admitted, proof=proof)
+        if asked.task is not None:
+            denied = await issuer.check_child_trace(caller.tenant, asked.agent, asked.task)
+            if denied is not None:
+                await issuer.deny(about, denied, admitted, proof=proof)
         given, seen = self._signed(asked, held, narrowed, presented, rules, admitted, now_ms)
         committed = await issuer.record(
             EventType.CAPABILITY_NARROWED, given, admitted, now_ms, seen=seen, proof=proof
@@ -106,7 +110,7 @@ class CapabilityNarrower:
         now_ms: int,
     ) -> tuple[Given, tuple[LinkRecord, ...]]:
         """(the new root, links of the chain that are on no record yet)."""
-        below = links_seen(held.chain, held.root, admitted.caller)
+        below = links_seen(held.chain, held.root, admitted.caller, self._issuer.redactor)
         root = Root(
             origin=LinkOrigin.NARROWED,
             subject=held.chain.subject,
@@ -124,7 +128,7 @@ class CapabilityNarrower:
             inherited=narrowed.inherited,
             tool_digests=narrowed.tool_digests,
             child_trace=asked.task.child_trace_id if asked.task is not None else "",
-            task=asked.task_json,
+            task=kept(asked.task_json, self._issuer.redactor),
         )
         given = Given(
             token=token,
@@ -135,14 +139,6 @@ class CapabilityNarrower:
             details=root.details,
         )
         return given, () if presented.recorded else below
-
-
-def proof_use(tenant: str, held: Held) -> ProofUse:
-    """The proof as a commit uses it up: the same whatever it is presented for."""
-    return ProofUse(
-        key=digest([tenant, held.proof.thumbprint, held.proof.jti]),
-        until_ms=(held.proof.replay_until + REPLAY_MARGIN_SECONDS) * 1000,
-    )
 
 
 def _check_bound(held: Held, admitted: Admitted) -> None:

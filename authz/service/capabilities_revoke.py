@@ -1,6 +1,5 @@
 """Revoking: by link, by `jti`, by holder's key. At once here, within the bound on every other replica."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,9 +15,13 @@ from authz.service.capability_chains import SKEW_SECONDS, CapabilityChains
 
 FOR_GOOD_MS: Final = 253_402_300_799_000
 """The end of the year 9999: links for a key can be made at any time, so it is never good again."""
-PAGE: Final = 1000
-MAX_COUNTED: Final = 10_000
-"""Links that are looked through to say how many live ones lie beneath. All are stopped in any case."""
+PAGE: Final = 500
+MAX_NAMED: Final = 256
+"""Links on record that have a handle, of which an answer tells. All are stopped in any case."""
+MAX_COUNTED: Final = 2000
+"""Links that are looked through to say how many live ones lie beneath."""
+MAX_ROOTS: Final = 32
+"""Roots among whose links is looked: each is at least one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,9 @@ class Revoked:
     already: bool
     """Whether all of it was revoked before."""
     links: tuple[LinkRecord, ...]
-    """Those of them that are links on record."""
+    """Links on record that the handle names, the newest of them."""
+    live: int
+    """How many of those had not ended."""
     live_beneath: int
     """Links on record beneath that had not ended. Those made offline and never seen are not known."""
     complete: bool
@@ -59,22 +64,22 @@ class CapabilityRevoker:
     async def revoke(self, caller: Caller, kind: RevocationKind, value: str, reason: str) -> Revoked:
         """Revoke what one handle names, and everything beneath. Doing it again changes nothing.
 
+        What it stops is counted afterwards: however many links there are, none of them holds it up.
         Raises `StoreUnavailable` when it is not known to be on disk; then it is to be asked again.
         """
-        named = await self._named(caller.tenant, kind, value)
+        tenant = caller.tenant
+        known = await self._known(tenant, kind, value)
         now_ms = self._clock.now_ms()
         revocations = self._chains.revocations
         records = tuple(
             replace(one, reason=reason, revoked_by=caller.key_id, revoked_at_ms=now_ms)
-            for one in self._records(caller.tenant, kind, value, named, now_ms)
+            for one in self._records(tenant, kind, value, known, now_ms)
         )
-        live, complete = await self._live_beneath(caller.tenant, named, now_ms)
         event = revoked_event(
             caller=caller,
             named={kind.value: value},
             reason=reason,
             revoked=records,
-            beneath=live,
             redactor=self._redactor,
             now_ms=now_ms,
         )
@@ -84,72 +89,87 @@ class CapabilityRevoker:
         # Nothing waits between the record and this: from here on this node stops what it names.
         already = all(revocations.holds(one.tenant, one.kind, one.value) for one in records)
         revocations.apply(records)
-        self._observer.capability(caller.tenant, EventType.CAPABILITY_REVOKED.value, "")
+        self._observer.capability(tenant, EventType.CAPABILITY_REVOKED.value, "")
+        try:
+            links, live_beneath, complete = await self._counted(tenant, kind, value, known, now_ms)
+        except StoreUnavailable:
+            # It is in force, which is what was asked for: only what it stops cannot be said.
+            links, live_beneath, complete = known, 0, False
         return Revoked(
             records=records,
             already=already,
-            links=named,
-            live_beneath=live,
+            links=links,
+            live=sum(link.expires_at_ms > now_ms for link in links),
+            live_beneath=live_beneath,
             complete=complete,
         )
 
-    async def _named(self, tenant: str, kind: RevocationKind, value: str) -> tuple[LinkRecord, ...]:
-        """The links on record that a handle names."""
+    async def _known(self, tenant: str, kind: RevocationKind, value: str) -> tuple[LinkRecord, ...]:
+        """Links on record whose own hash is revoked, too, a bounded number."""
+        if kind is RevocationKind.HOLDER:
+            return ()
         if kind is RevocationKind.LINK:
             found = await self._ledger.find_link(tenant, value)
             return () if found is None else (found,)
-        if kind is RevocationKind.HOLDER:
-            query = LinkQuery(tenant=tenant, holder=value, limit=PAGE)
-            return tuple([link async for link in self._all(query)])
-        derived = []
-        async for link in self._all(LinkQuery(tenant=tenant, jti=value, limit=PAGE)):
-            # Ours are unguessable, and no other root has one; a child is given whatever its maker likes.
-            if link.origin is not LinkOrigin.SEEN:
-                return (link,)
-            derived.append(link)
-        return tuple(derived)
+        # Ours are unguessable, and no other root has one; a child is given whatever its maker likes.
+        query = LinkQuery(tenant=tenant, jti=value, only_roots=True, limit=1)
+        root = await self._ledger.find_links(query)
+        return tuple(root or await self._ledger.find_links(replace(query, only_roots=False, limit=MAX_NAMED)))
 
     def _records(
-        self, tenant: str, kind: RevocationKind, value: str, named: tuple[LinkRecord, ...], now_ms: int
+        self, tenant: str, kind: RevocationKind, value: str, known: tuple[LinkRecord, ...], now_ms: int
     ) -> tuple[RevocationRecord, ...]:
         if kind is RevocationKind.HOLDER:
             return (RevocationRecord(tenant=tenant, kind=kind, value=value, until_ms=FOR_GOOD_MS),)
-        if named:
-            return tuple(
-                RevocationRecord(
-                    tenant=tenant,
-                    kind=RevocationKind.LINK,
-                    value=link.link_hash,
-                    until_ms=link.expires_at_ms + SKEW_SECONDS * 1000,
-                )
-                for link in named
+        links = tuple(
+            RevocationRecord(
+                tenant=tenant,
+                kind=RevocationKind.LINK,
+                value=link.link_hash,
+                until_ms=link.expires_at_ms + SKEW_SECONDS * 1000,
             )
-        # Whatever has it already ends by then, known here or not.
+            for link in known
+        )
+        if any(kind is RevocationKind.LINK or link.origin is not LinkOrigin.SEEN for link in known):
+            return links
+        # Links that were made offline may have the same `jti`, and the one that is meant may not have been
+        # seen yet. Whatever has it already ends by then, known here or not.
         until_ms = now_ms + (self._max_lifetime_seconds + 2 * SKEW_SECONDS) * 1000
-        return (RevocationRecord(tenant=tenant, kind=kind, value=value, until_ms=until_ms),)
+        return (RevocationRecord(tenant=tenant, kind=kind, value=value, until_ms=until_ms), *links)
 
-    async def _live_beneath(
-        self, tenant: str, named: tuple[LinkRecord, ...], now_ms: int
-    ) -> tuple[int, bool]:
-        live: set[str] = set()
-        seen = 0
-        for root in dict.fromkeys(link.root_hash for link in named):
-            links: list[LinkRecord] = []
-            async for link in self._all(LinkQuery(tenant=tenant, root_hash=root, limit=PAGE)):
-                links.append(link)
-                seen += 1
-                if seen > MAX_COUNTED:
-                    return len(live), False
-            tree = LinkTree.of(links)
-            for link in named:
-                if link.root_hash == root:
-                    below = tree.beneath(link.link_hash)
-                    live |= {one.link_hash for one in below if one.expires_at_ms > now_ms}
-        return len(live - {link.link_hash for link in named}), True
+    async def _counted(
+        self,
+        tenant: str,
+        kind: RevocationKind,
+        value: str,
+        known: tuple[LinkRecord, ...],
+        now_ms: int,
+    ) -> tuple[tuple[LinkRecord, ...], int, bool]:
+        """(links on record that the handle names, how many live ones are beneath, whether that is all)."""
+        named = known
+        if kind is RevocationKind.HOLDER:
+            query = LinkQuery(tenant=tenant, holder=value, limit=MAX_NAMED)
+            named = tuple(await self._ledger.find_links(query))
+        complete = len(named) < MAX_NAMED
+        hashes = {link.link_hash for link in named}
+        live, left = 0, MAX_COUNTED
+        roots = list(dict.fromkeys(link.root_hash for link in named))
+        for root in roots[:MAX_ROOTS]:
+            links, all_of_them = await self._beneath(tenant, root, left)
+            left -= len(links)
+            complete = complete and all_of_them
+            below = LinkTree.of(links).beneath(*hashes)
+            live += sum(link.expires_at_ms > now_ms for link in below)
+        return named, live, complete and len(roots) <= MAX_ROOTS
 
-    async def _all(self, query: LinkQuery) -> AsyncIterator[LinkRecord]:
-        while page := await self._ledger.find_links(query):
-            for link in page:
-                yield link
-            last = page[-1]
-            query = replace(query, after=(last.issued_at_ms, last.link_hash))
+    async def _beneath(self, tenant: str, root: str, most: int) -> tuple[list[LinkRecord], bool]:
+        """The newest links of a root, at most so many, and whether those are all."""
+        query = LinkQuery(tenant=tenant, root_hash=root, limit=PAGE)
+        links: list[LinkRecord] = []
+        while (wanted := min(PAGE, most - len(links))) > 0:
+            page = await self._ledger.find_links(replace(query, limit=wanted))
+            links += page
+            if len(page) < wanted:
+                return links, True
+            query = replace(query, after=(page[-1].issued_at_ms, page[-1].link_hash))
+        return links, False

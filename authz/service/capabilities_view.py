@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from authz_client.capabilities import Entry, VerifiedChain, recheck
+from authz_client.capabilities import Entry, Reason, VerifiedChain, recheck
 from authz_client.capabilities import Refusal as TokenRefusal
 from authz_client.capabilities.budgets import COST_SCALE
 
 from authz.core.capability import links_seen
 from authz.core.capability_tree import LinkTree, budgets_of, counters_of, entries_of, gave_up, revoked_by
 from authz.core.cedar_context import rfc3339
+from authz.core.redact import Redactor
 from authz.errors import NotFound
 from authz.model.caller import Caller
-from authz.model.capability import LinkQuery, LinkRecord, Presented, TokenRules
+from authz.model.capability import LinkOrigin, LinkQuery, LinkRecord, Presented, TokenRules
 from authz.ports import Clock, Ledger
 from authz.service.capability_chains import CapabilityChains
 
@@ -35,7 +36,8 @@ class ListedLinks:
 class CapabilityViews:
     """Answers what is known. Reads only; another tenant's links are as if absent."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, chains: CapabilityChains) -> None:
+    def __init__(self, *, ledger: Ledger, clock: Clock, chains: CapabilityChains, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._ledger = ledger
         self._clock = clock
         self._chains = chains
@@ -78,9 +80,15 @@ class CapabilityViews:
         now_ms = self._clock.now_ms()
         ended = [number for number, one in enumerate(links) if one.expires_at_ms <= now_ms]
         stopped = hops[-1]["revoked_by"]
-        active = not ended and stopped is None
-        reason = None if active else "expired" if ended else f"revoked_{stopped['kind']}"
-        return {"active": active, "reason": reason, "links": hops}
+        # As `recheck` of a chain says, and in its order.
+        reason = None
+        if _is_key_gone(links, rules):
+            reason = Reason.KID_UNKNOWN.value
+        elif ended:
+            reason = Reason.EXPIRED.value
+        elif stopped is not None:
+            reason = f"revoked_{stopped['kind']}"
+        return {"active": reason is None, "reason": reason, "links": hops}
 
     async def list_links(self, query: LinkQuery) -> ListedLinks:
         """A page of links on record, newest first, each with what stops it."""
@@ -127,7 +135,7 @@ class CapabilityViews:
             for ancestor in verified.ancestors
             if (found := await self._ledger.find_link(caller.tenant, ancestor.link)) is not None
         ]
-        return [*above, presented.root, *links_seen(verified, presented.root, caller)]
+        return [*above, presented.root, *links_seen(verified, presented.root, caller, self._redactor)]
 
     async def _above(
         self, link: LinkRecord, known: dict[str, LinkRecord] | None = None
@@ -187,6 +195,13 @@ class CapabilityViews:
             amount = found.get(key, 0)
             used.setdefault((link_hash, digest), {})[what] = _amount(amount) if what == "cost" else amount
         return used
+
+
+def _is_key_gone(links: Sequence[LinkRecord], rules: TokenRules) -> bool:
+    """Whether the key that signed the root of the last link's chain verifies nothing any more."""
+    roots = [link for link in links if link.origin is not LinkOrigin.SEEN]
+    # Of roots from before it was kept nothing is known.
+    return bool(roots) and roots[-1].kid != "" and roots[-1].kid not in rules.keys
 
 
 def _amount(micros: int) -> str:

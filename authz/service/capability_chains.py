@@ -62,6 +62,10 @@ class CapabilityChains:
         """The issuer URL of a tenant's capabilities: no two tenants share one."""
         return self._public_url if tenant == DEFAULT_TENANT else f"{self._public_url}/tenants/{tenant}"
 
+    async def confirm(self) -> None:
+        """See `ports.CapabilitySource`."""
+        await self.revocations.confirm()
+
     def rules(self, tenant: str) -> TokenRules:
         """See `ports.CapabilitySource`."""
         issuer = self.issuer(tenant)

@@ -78,5 +78,5 @@ class CapabilityServices:
                 observer=observer,
                 max_lifetime_seconds=max_lifetime_seconds,
             ),
-            views=CapabilityViews(ledger=ledger, clock=clock, chains=chains),
+            views=CapabilityViews(ledger=ledger, clock=clock, chains=chains, redactor=redactor),
         )

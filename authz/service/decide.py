@@ -3,24 +3,44 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from authz_client.capabilities import Ancestor
+from authz_client.capabilities.revocations import check_revoked
 
 from authz.core.claims import check_subject
 from authz.core.decide import Facts, Outcome, decide
-from authz.core.fingerprint import operation_key, session_key
+from authz.core.fingerprint import operation_key
+from authz.core.lines import Lines
 from authz.core.record import decision_event, refusal_event
 from authz.core.redact import Redactor
+from authz.core.settlement import is_due
 from authz.errors import AuthzError, Forbidden, StoreUnavailable
 from authz.model.call import Call
 from authz.model.caller import Caller
-from authz.model.decision import Decision, Effect, Stage
+from authz.model.capability import Presented
+from authz.model.decision import Decision, Effect
 from authz.model.limit import LimitReached, Reached
-from authz.model.operation import OperationRecord, OperationState, OperationWrite
-from authz.model.record import Committed, Conflict
-from authz.ports import Bundles, Clock, CommitUnit, ExposureWrite, IdSource, Ledger, LineReader, Observer
+from authz.model.record import Committed, Conflict, Replayed
+from authz.ports import (
+    Bundles,
+    CapabilitySource,
+    Clock,
+    CommitUnit,
+    IdSource,
+    Ledger,
+    LineReader,
+    Observer,
+    TicketSigner,
+)
 from authz.service.bundles import Admitted
+from authz.service.decision_unit import decision_unit
+from authz.service.faults import log_faults
+from authz.service.lapses import Lapses
 from authz.service.lines import read_lines
+from authz.service.sessions import read_session
+from authz.service.tickets import UNAVAILABLE
 
 logger = logging.getLogger("authz.service")
 
@@ -36,6 +56,42 @@ class Answer:
 
     decision: Decision
     committed: Committed
+    ticket: str | None = None
+    """For the tool server, where the call asked for one and is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """A decision that is not durable yet."""
+
+    decision: Decision
+    unit: CommitUnit
+    ticket: str | None
+    handles: tuple[Ancestor, ...]
+    """Of the capability that it rests on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What earlier attempts at the same call have found out."""
+
+    look_up: bool
+    reached: tuple[Reached, ...] = ()
+    presented: Presented | None = None
+    swept: bool = False
+    """Ends of leases were written down for this call already."""
+
+    def after(self, refused: LimitReached | Conflict | Replayed) -> "_Found":
+        """With what a commit answered that wrote nothing."""
+        if isinstance(refused, Replayed):
+            presented = self.presented
+            return replace(self, presented=replace(presented, replayed=True) if presented else None)
+        if isinstance(refused, LimitReached):
+            # Unless it is a repeat, which takes nothing: the next attempt knows, and denies if not. It may
+            # also take of another budget instead, so that what was found full before counts, too.
+            return replace(self, look_up=True, reached=self.reached + refused.reached)
+        # What was full then may be free by now: only a commit's own last word is a refusal.
+        return replace(self, look_up=True, reached=())
 
 
 class DecisionService:
@@ -53,6 +109,8 @@ class DecisionService:
         redactor: Redactor,
         ttl_ms: int,
         lines: LineReader | None = None,
+        capabilities: CapabilitySource | None = None,
+        tickets: TicketSigner | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
@@ -62,16 +120,20 @@ class DecisionService:
         self._observer = observer
         self._secret = operation_secret
         self._redactor = redactor
+        self._lapses = Lapses(ledger=ledger, clock=clock, redactor=redactor)
         self._ttl_ms = ttl_ms
         self._lines = lines
+        self._capabilities = capabilities
+        self._tickets = tickets
         self._monotonic = monotonic
 
     async def decide(self, call: Call, admitted: Admitted) -> Answer:
         """Decide one call and record it.
 
         Raises `Forbidden` when the credential may not assert the subject (stage 0), `BundleStale` when
-        the bundle in force may no longer decide, and `StoreUnavailable` when the record cannot be made
-        durable; then no decision was made.
+        the bundle in force may no longer decide, `RevocationsStale` when nobody can say whether the
+        capability still holds, and `StoreUnavailable` when the record cannot be made durable or the ticket
+        not be signed; then no decision was made.
         """
         # One ruleset a request: who the caller is and what it may do come from the same version.
         caller, ruleset = admitted.caller, admitted.ruleset
@@ -79,55 +141,141 @@ class DecisionService:
         refused = check_subject(call, caller.profile)
         if refused is not None:
             raise Forbidden(refused, code="subject.not_bound", pointer="/subject")
-        key = operation_key(caller.tenant, call)
-        session = session_key(caller.tenant, call)
+        presented = await self._load(call, caller)
+        lines = await read_lines(self._lines, call, ruleset, caller.profile)
         # Most calls are new, so the first attempt takes the operation for absent and leaves it to the commit
         # to find out: whatever rests on that inserts the operation, and only where there is none. A dry run
         # inserts nothing, so it looks first.
-        look_up = call.dry_run
-        reached: tuple[Reached, ...] = ()
-        lines = await read_lines(self._lines, call, ruleset, caller.profile)
+        found = _Found(look_up=call.dry_run, presented=presented)
         for _ in range(MAX_ATTEMPTS):
-            operation = await self._ledger.find_operation(key) if key is not None and look_up else None
-            exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
-            now_ms = self._clock.now_ms()
-            facts = Facts(
-                caller=caller,
-                ruleset=ruleset,
-                now_ms=now_ms,
-                decision_id=self._ids.new_id(),
-                operation=operation,
-                exposed=exposed,
-                approvals=(),
-                secret=self._secret,
-                ttl_ms=self._ttl_ms,
-                lines=lines,
-                reached=reached,
-            )
-            outcome = decide(call, facts)
-            decision = outcome.decision
-            event = decision_event(call, outcome, caller, ruleset, self._redactor, now_ms, exposed)
-            committed = await self._ledger.commit(
-                CommitUnit(
-                    event=event,
-                    operation=_operation_write(key, call, caller, outcome, operation),
-                    exposure=_exposure_write(session, call, decision, exposed),
-                    reservations=decision.reservations,
-                    only_checked=call.dry_run,
-                )
-            )
-            if isinstance(committed, LimitReached):
-                # Unless it is a repeat, which takes nothing: the next attempt knows, and denies if not.
-                reached, look_up = committed.reached, True
+            attempt = await self._attempt(call, admitted, found, lines)
+            if attempt is None:
                 continue
-            if isinstance(committed, Conflict):
-                # What was full then may be free by now: only a commit's own last word is a refusal.
-                reached, look_up = (), True
+            committed = await self._ledger.commit(attempt.unit)
+            if not isinstance(committed, Committed):
+                found = await self._after(found, committed)
                 continue
-            self._observer.decided(caller.tenant, decision)
-            return Answer(decision=decision, committed=committed)
+            if self._capabilities is not None and attempt.unit.links and presented is not None:
+                self._capabilities.recorded(presented.digest)
+            self._observer.decided(caller.tenant, attempt.decision)
+            if attempt.decision.effect is Effect.ALLOW:
+                self._check_still_in_force(caller, attempt.handles)
+            return Answer(decision=attempt.decision, committed=committed, ticket=attempt.ticket)
         raise StoreUnavailable(
             "the operation kept changing while it was decided; send the call again", code="store.contended"
+        )
+
+    async def _after(self, found: "_Found", refused: LimitReached | Conflict | Replayed) -> "_Found":
+        """What is known after a commit that wrote nothing.
+
+        What is full may be full of calls that never began and whose time is over: first they are given back.
+        """
+        if isinstance(refused, LimitReached) and not found.swept:
+            swept = await self._lapses.sweep()
+            found = replace(found, swept=True)
+            if swept:
+                return replace(found, look_up=True, reached=())
+        return found.after(refused)
+
+    async def _load(self, call: Call, caller: Caller) -> Presented | None:
+        """The capability that the call presents. Without a source there is none, and it is refused."""
+        if self._capabilities is None or not call.capability:
+            return None
+        return await self._capabilities.load(caller, call)
+
+    async def _attempt(
+        self, call: Call, admitted: Admitted, found: "_Found", lines: Lines
+    ) -> "_Attempt | None":
+        """One decision by what is known now, and what it would write. Raises as `decide` does.
+
+        `None` when the lease of the operation had ended, which had to be written down first.
+        """
+        caller, ruleset, presented = admitted.caller, admitted.ruleset, found.presented
+        key = operation_key(caller.tenant, call)
+        operation = await self._ledger.find_operation(key) if key is not None and found.look_up else None
+        remembered = await read_session(self._ledger, caller.tenant, call)
+        # Nothing waits from here on: a revocation or an expiry counts up to this moment.
+        source = self._capabilities if presented is not None else None
+        rules = source.rules(caller.tenant) if source is not None else None
+        now_ms = self._clock.now_ms()
+        if operation is not None and not call.dry_run and is_due(operation, now_ms):
+            await self._lapses.write_down(caller.tenant, operation)
+            return None
+        facts = Facts(
+            caller=caller,
+            ruleset=ruleset,
+            now_ms=now_ms,
+            decision_id=self._ids.new_id(),
+            operation=operation,
+            exposed=remembered.exposed,
+            approvals=(),
+            secret=self._secret,
+            ttl_ms=self._ttl_ms,
+            lines=lines,
+            reached=found.reached,
+            presented=presented,
+            tokens=rules,
+            delegated=remembered.delegated,
+        )
+        outcome = decide(call, facts)
+        log_faults(outcome.decision)
+        event = decision_event(
+            call,
+            outcome,
+            caller,
+            ruleset,
+            self._redactor,
+            now_ms,
+            remembered.exposed,
+            delegated=remembered.delegated,
+        )
+        unit = decision_unit(
+            event=event,
+            key=key,
+            call=call,
+            caller=caller,
+            outcome=outcome,
+            operation=operation,
+            remembered=remembered,
+            presented=presented,
+            redactor=self._redactor,
+        )
+        return _Attempt(
+            decision=outcome.decision,
+            unit=unit,
+            ticket=self._ticket(call, facts, outcome),
+            handles=outcome.capability.handles,
+        )
+
+    def _check_still_in_force(self, caller: Caller, handles: tuple[Ancestor, ...]) -> None:
+        """Withhold an allow whose capability was revoked while its record went to disk.
+
+        The record says allow and what was reserved stays so: nobody was told, and nobody can begin it, since
+        the same call is denied from now on. Raises `StoreUnavailable`, and `RevocationsStale` when so much
+        time has passed that nobody knows.
+        """
+        if self._capabilities is None or not handles:
+            return
+        if check_revoked(handles, self._capabilities.rules(caller.tenant).revoked) is not None:
+            raise StoreUnavailable(
+                "the capability was revoked while this was put on record: it is not allowed",
+                code="capability.revoked_meanwhile",
+            )
+
+    def _ticket(self, call: Call, facts: Facts, outcome: Outcome) -> str | None:
+        """The ticket of an allow, where one is asked for. Before the commit: an allow without it is none."""
+        decision = outcome.decision
+        if not call.ticket or call.dry_run or decision.effect is not Effect.ALLOW:
+            return None
+        if self._tickets is None:
+            raise StoreUnavailable("this service signs no tickets; ask without one", code=UNAVAILABLE)
+        return self._tickets.sign(
+            tenant=facts.caller.tenant,
+            decision=decision,
+            call=call,
+            descriptor=facts.ruleset.tools[(call.server, call.tool)].descriptor,
+            capability=outcome.capability,
+            now_ms=facts.now_ms,
         )
 
     async def decide_all(self, calls: Sequence[Call], admitted: Admitted) -> list[Answer | AuthzError]:
@@ -183,46 +331,3 @@ class DecisionService:
 BATCH_TOO_SLOW: Final = (
     f"the batch was not decided within {MAX_BATCH_SECONDS:g} seconds; send the calls without a decision again"
 )
-_STATES: Final = {
-    Effect.ALLOW: OperationState.RESERVED,
-    Effect.REQUIRE_APPROVAL: OperationState.WAITING,
-    Effect.DENY: OperationState.REFUSED,
-}
-
-
-def _operation_write(
-    key: str | None, call: Call, caller: Caller, outcome: Outcome, operation: OperationRecord | None
-) -> OperationWrite | None:
-    """What the decision does to the operation; `None` when it leaves it as it is."""
-    decision = outcome.decision
-    if key is None or call.dry_run or decision.repeated or decision.fingerprint is None:
-        return None
-    if decision.stage is Stage.OPERATION:
-        return None
-    # A permission that was given stays on record, whatever is answered later: forgetting it would
-    # let the same call be allowed a second time.
-    given = operation is not None and operation.state is OperationState.RESERVED
-    if given and decision.effect is not Effect.ALLOW:
-        return None
-    # The same refusal, or the same question, once more: nothing moves, so nothing is contended for.
-    state = _STATES[decision.effect]
-    if operation is not None and decision.effect is not Effect.ALLOW and operation.state is state:
-        return None
-    return OperationWrite(
-        tenant=caller.tenant,
-        key=key,
-        fingerprint=decision.fingerprint,
-        state=state,
-        decision_id=decision.decision_id,
-        expires_at_ms=decision.expires_at_ms or 0 if decision.effect is Effect.ALLOW else 0,
-        expected_version=operation.version if operation is not None else None,
-    )
-
-
-def _exposure_write(
-    session: str | None, call: Call, decision: Decision, exposed: frozenset[str]
-) -> ExposureWrite | None:
-    if session is None or call.dry_run or decision.effect is not Effect.ALLOW:
-        return None
-    added = decision.exposes - exposed
-    return ExposureWrite(session_key=session, labels=added) if added else None

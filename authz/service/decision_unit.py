@@ -3,17 +3,18 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from authz_client.capabilities import VerifiedChain
+from authz_client.capabilities import VerifiedChain, VerifiedProof
 
 from authz.core.capability import links_seen
 from authz.core.decide import Outcome
 from authz.core.fingerprint import digest
+from authz.core.redact import Redactor
 from authz.core.settlement import NEVER_ALLOWED, write_of
 from authz.model.call import Call
 from authz.model.caller import Caller
-from authz.model.capability import LinkRecord, Presented, ProofUse
+from authz.model.capability import CapabilityFacts, LinkRecord, Presented, ProofUse
 from authz.model.decision import Decision, Effect, Stage
-from authz.model.operation import OperationRecord, OperationState, OperationWrite
+from authz.model.operation import Basis, OperationRecord, OperationState, OperationWrite
 from authz.model.record import Event
 from authz.ports import CommitUnit
 from authz.service.sessions import Remembered
@@ -37,6 +38,7 @@ def decision_unit(
     operation: OperationRecord | None,
     remembered: Remembered,
     presented: Presented | None,
+    redactor: Redactor,
 ) -> CommitUnit:
     """Everything that the decision writes. Proof, links and delegation also where it denies or only asks."""
     decision = outcome.decision
@@ -48,8 +50,8 @@ def decision_unit(
         else None,
         reservations=decision.reservations,
         only_checked=call.dry_run,
-        proof=_proof_use(caller, outcome),
-        links=_links(caller, outcome, presented),
+        proof=proof_use(caller.tenant, outcome.proof) if outcome.proof is not None else None,
+        links=_links(caller, outcome, presented, redactor),
         delegated=remembered.delegation_write(call, outcome.capability),
     )
 
@@ -67,7 +69,7 @@ def _operation_write(
     if key is None or call.dry_run or decision.fingerprint is None or decision.stage is Stage.OPERATION:
         return None
     if decision.repeated:
-        return _begin(caller, decision, operation)
+        return _repeat(call, caller, decision, operation)
     # A permission that was given stays on record, whatever is answered later: forgetting it would
     # let the same call be allowed a second time, or lose what came of it.
     given = operation is not None and operation.state not in NEVER_ALLOWED
@@ -84,52 +86,64 @@ def _operation_write(
         decision_id=decision.decision_id,
         expires_at_ms=decision.lease.expires_at_ms if decision.lease is not None else 0,
         expected_version=operation.version if operation is not None else None,
-        **(
-            _given(call, decision, operation, now_ms) if decision.effect is Effect.ALLOW else {"state": state}
-        ),
+        **(_given(call, outcome, operation, now_ms) if decision.effect is Effect.ALLOW else {"state": state}),
     )
 
 
-def _given(call: Call, decision: Decision, operation: OperationRecord | None, now_ms: int) -> dict[str, Any]:
+def _given(call: Call, outcome: Outcome, operation: OperationRecord | None, now_ms: int) -> dict[str, Any]:
     """What is kept of a permission: its key is as old as the first one that was given with it."""
-    standing = decision.standing
+    standing, capability = outcome.decision.standing, outcome.capability
     starts = standing is not None and standing.starts
     return {
         "state": standing.state if standing is not None else OperationState.RESERVED,
         "settles": call.settles,
         "attempt": standing.attempt if standing is not None and starts else "",
         "first_at_ms": (operation.first_at_ms if operation is not None else 0) or now_ms,
+        "ticketed": call.ticket,
+        "basis": basis_of(capability),
     }
 
 
-def _begin(caller: Caller, decision: Decision, operation: OperationRecord | None) -> OperationWrite | None:
-    """A repeat with which the act begins: the same permission, and nobody else's attempt after it."""
+def basis_of(capability: CapabilityFacts) -> Basis | None:
+    """What an allow rests on; `None` where no capability came with the call."""
+    if not capability.presented or capability.expires_at_ms is None:
+        return None
+    return Basis(handles=capability.handles, kid=capability.kid, expires_at_ms=capability.expires_at_ms)
+
+
+def _repeat(
+    call: Call, caller: Caller, decision: Decision, operation: OperationRecord | None
+) -> OperationWrite | None:
+    """What a repeat of the same permission changes: the act begins with it, or a ticket is given with it."""
     standing, lease = decision.standing, decision.lease
-    if operation is None or lease is None or standing is None or not standing.starts:
+    if operation is None or lease is None:
         return None
-    begun = replace(
-        operation,
-        state=OperationState.EXECUTING,
-        attempt=standing.attempt,
-        expires_at_ms=lease.expires_at_ms,
-    )
-    return write_of(caller.tenant, begun)
+    after = replace(operation, ticketed=operation.ticketed or call.ticket)
+    if standing is not None and standing.starts:
+        # Nobody else's attempt begins after it.
+        after = replace(
+            after,
+            state=OperationState.EXECUTING,
+            attempt=standing.attempt,
+            expires_at_ms=lease.expires_at_ms,
+        )
+    return None if after == operation else write_of(caller.tenant, after)
 
 
-def _proof_use(caller: Caller, outcome: Outcome) -> ProofUse | None:
-    proof = outcome.proof
-    if proof is None:
-        return None
+def proof_use(tenant: str, proof: VerifiedProof) -> ProofUse:
+    """The proof as a commit uses it up: the same whatever it is presented for."""
     return ProofUse(
-        key=digest([caller.tenant, proof.thumbprint, proof.jti]),
+        key=digest([tenant, proof.thumbprint, proof.jti]),
         until_ms=(proof.replay_until + REPLAY_MARGIN_SECONDS) * 1000,
     )
 
 
-def _links(caller: Caller, outcome: Outcome, presented: Presented | None) -> tuple[LinkRecord, ...]:
+def _links(
+    caller: Caller, outcome: Outcome, presented: Presented | None, redactor: Redactor
+) -> tuple[LinkRecord, ...]:
     """Links that are on no record yet, once their holder has proved to be one."""
     if presented is None or presented.recorded or presented.root is None or outcome.proof is None:
         return ()
     if not isinstance(presented.verified, VerifiedChain):
         return ()
-    return links_seen(presented.verified, presented.root, caller)
+    return links_seen(presented.verified, presented.root, caller, redactor)

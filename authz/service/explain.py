@@ -16,17 +16,18 @@ from authz.core.explain.recorded import (
     prepare_record,
 )
 from authz.core.facts import Facts
-from authz.core.fingerprint import operation_key, session_key
+from authz.core.fingerprint import operation_key
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.errors import MalformedInput, NotFound, StoreUnavailable
 from authz.model.call import Call
 from authz.model.caller import Caller, Profile
 from authz.model.limit import LimitReached, Reached
-from authz.model.record import Conflict, Event
-from authz.ports import Bundles, Clock, CommitUnit, Ledger, LineReader
+from authz.model.record import Committed, Event
+from authz.ports import Bundles, CapabilitySource, Clock, CommitUnit, Ledger, LineReader
 from authz.service.bundles import Admitted
 from authz.service.lines import read_lines
+from authz.service.sessions import read_session
 
 MAX_ATTEMPTS: Final = 4
 """How often a call is explained again because limits that it would fall under filled up meanwhile."""
@@ -44,6 +45,7 @@ class ExplanationService:
         redactor: Redactor,
         ttl_ms: int,
         lines: LineReader | None = None,
+        capabilities: CapabilitySource | None = None,
     ) -> None:
         self._ledger = ledger
         self._bundles = bundles
@@ -51,23 +53,27 @@ class ExplanationService:
         self._redactor = redactor
         self._ttl_ms = ttl_ms
         self._lines = lines
+        self._capabilities = capabilities
 
     async def explain(self, call: Call, admitted: Admitted, profile: str | None) -> dict[str, Any]:
         """The explanation of a call, as a caller of `profile` (of the bundle in force) would make it.
 
-        Without `profile` it is the caller's own. Raises `MalformedInput` for a profile that the bundle does
-        not have, `BundleStale`, and `StoreUnavailable` when the record cannot be made durable.
+        Without `profile` it is the caller's own. A capability is judged with its proof, which is not used up.
+        Raises `MalformedInput` for a profile that the bundle does not have, `BundleStale`,
+        `RevocationsStale`, and `StoreUnavailable` when the record cannot be made durable.
         """
         caller, ruleset = admitted.caller, admitted.ruleset
         self._bundles.check_fresh(caller.tenant)
         explained = _as_profile(caller, ruleset, profile)
         key = operation_key(caller.tenant, call)
-        session = session_key(caller.tenant, call)
+        source = self._capabilities if call.capability else None
+        presented = await source.load(caller, call) if source is not None else None
         reached: tuple[Reached, ...] = ()
         lines = await read_lines(self._lines, call, ruleset, explained.profile)
         for _ in range(MAX_ATTEMPTS):
             operation = await self._ledger.find_operation(key) if key is not None else None
-            exposed = await self._ledger.session_exposure(session) if session is not None else frozenset()
+            remembered = await read_session(self._ledger, caller.tenant, call)
+            rules = source.rules(caller.tenant) if source is not None else None
             now_ms = self._clock.now_ms()
             facts = Facts(
                 caller=explained,
@@ -75,13 +81,16 @@ class ExplanationService:
                 now_ms=now_ms,
                 decision_id="explained",
                 operation=operation,
-                exposed=exposed,
+                exposed=remembered.exposed,
                 approvals=(),
                 # Keys of leases and idempotency, which an explanation neither makes nor shows.
                 secret=bytes(32),
                 ttl_ms=self._ttl_ms,
                 lines=lines,
                 reached=reached,
+                presented=presented,
+                tokens=rules,
+                delegated=remembered.delegated,
             )
             begun = begin(call, facts)
             told = document(await asyncio.to_thread(finish, begun))
@@ -89,10 +98,10 @@ class ExplanationService:
                 caller=caller, told=told, redactor=self._redactor, now_ms=now_ms, call=call
             )
             committed = await self._ledger.commit(_unit(event, begun))
-            if not isinstance(committed, LimitReached | Conflict):
+            if isinstance(committed, Committed):
                 return told
             if isinstance(committed, LimitReached):
-                reached = committed.reached
+                reached += committed.reached
         raise StoreUnavailable(
             "the limits kept changing while the call was explained; send it again", code="store.contended"
         )

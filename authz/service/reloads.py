@@ -125,7 +125,9 @@ class Reloads:
             outcome, problems = ReloadOutcome.LOADED, ()
         if outcome in (ReloadOutcome.LOADED, ReloadOutcome.UNCHANGED):
             self._rejections.pop(tenant, None)
-            self._bundles.confirm(tenant, began_s)
+            # What the files were: `before` where they were unchanged, and else what came into force just now.
+            read = before if outcome is ReloadOutcome.UNCHANGED else self._bundles.status(tenant).ruleset
+            self._bundles.confirm(tenant, began_s, read.version)
         return self._end(tenant, trigger, outcome, problems, self._bundles.monotonic() - began_s)
 
     def not_tried(self, tenant: str, trigger: Trigger, problem: BundleProblem) -> Attempt:

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from authz.core.delegation import delegated_label, is_marked, was_handed_on, without_marks
+from authz.core.delegation import (
+    delegated_label,
+    delegated_trace_label,
+    is_marked,
+    proves_delegation,
+    without_marks,
+)
 from authz.core.fingerprint import session_key, trace_key
 from authz.model.call import Call
 from authz.model.capability import CapabilityFacts
@@ -31,13 +37,15 @@ class Remembered:
     def delegation_write(self, call: Call, capability: CapabilityFacts) -> tuple[ExposureWrite, ...]:
         """The mark of a delegated agent, whatever its call came to: later it may leave out what it said now.
 
-        Of the session, where one is named: a parent in the same trace is not marked by what its child does.
+        Of both the session and the trace, since it may leave out either, too. The mark names the agent: a
+        parent in the same session or trace is not marked by what its child does.
         """
-        key = self.session or self.trace
-        label = delegated_label(call.subject.agent)
-        if key is None or label in self.labels or not (call.delegated or was_handed_on(call, capability)):
+        agent = call.subject.agent
+        marks = ((self.session, delegated_label(agent)), (self.trace, delegated_trace_label(agent)))
+        missing = [(key, label) for key, label in marks if key is not None and label not in self.labels]
+        if not missing or not proves_delegation(call, capability):
             return ()
-        return (ExposureWrite(session_key=key, labels=frozenset({label})),)
+        return tuple(ExposureWrite(session_key=key, labels=frozenset({label})) for key, label in missing)
 
 
 async def read_session(ledger: Ledger, tenant: str, call: Call) -> Remembered:

@@ -35,20 +35,25 @@ class ServiceTickets:
         now_ms: int,
     ) -> str:
         """See `ports.TicketSigner`."""
-        lease, fingerprint, arguments = decision.lease, decision.fingerprint, decision.arguments
-        if lease is None or fingerprint is None or arguments is None:
+        fingerprint, arguments = decision.fingerprint, decision.arguments
+        ends_ms = decision.expires_at_ms
+        if ends_ms is None or fingerprint is None or arguments is None:
             raise StoreUnavailable("only an allow has a ticket", code=UNAVAILABLE)
         agent = call.subject.agent
         # Whoever acts for no user has the first agent of its chain for a subject.
         subject = call.subject.on_behalf_of or capability.root or agent
         now = now_ms // 1000
+        # By what is allowed, and not by the lease: that may be stretched to the length of the act.
+        if capability.expires_at_ms is not None:
+            ends_ms = min(ends_ms, capability.expires_at_ms)
         try:
             return sign_ticket(
                 self._keys.signer(now_ms),
                 issuer=self._issuer(tenant),
                 audience=descriptor.server.identity,
                 subject=subject,
-                agent=agent if agent != subject else None,
+                # Said also where a user has the name of the agent: without it nobody is acted for.
+                agent=agent if agent != subject or call.subject.on_behalf_of is not None else None,
                 tool=descriptor.qualified_name,
                 fingerprint=fingerprint,
                 arguments=arguments,
@@ -57,7 +62,7 @@ class ServiceTickets:
                 ancestors=capability.handles,
                 jti=decision.decision_id,
                 iat=now,
-                exp=min(lease.expires_at_ms // 1000, now + MAX_TICKET_SECONDS),
+                exp=min(ends_ms // 1000, now + MAX_TICKET_SECONDS),
             )
         except (Refused, BadKey, ValueError) as error:
             raise StoreUnavailable(

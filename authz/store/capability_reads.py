@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Select, bindparam, select, tuple_
+from sqlalchemy import BigInteger, Select, bindparam, literal_column, select, tuple_
 
 from authz.model.capability import LinkQuery
 from authz.store.sql_parts import NO_OFFSET
@@ -45,6 +45,9 @@ def build_find_links(query: LinkQuery) -> Select[Any]:
     for name in ("link_hash", "root_hash", "jti", "holder", "agent", "subject"):
         if wanted := getattr(query, name):
             statement = statement.where(columns[name] == wanted)
+    if query.only_roots:
+        # Written out, as the index says it: else it would not be used.
+        statement = statement.where(literal_column("origin <> 'seen'"))
     if query.live_at_ms is not None:
         statement = statement.where(columns.expires_at_ms > query.live_at_ms)
     if query.after is not None:

@@ -21,14 +21,15 @@ def link_row(link: LinkRecord) -> tuple[SqlValue, ...]:
         *(link.link_hash, link.tenant, link.parent_hash, link.root_hash, link.origin.value, link.jti),
         *(link.holder, link.agent, link.subject, link.depth, link.issued_at_ms, link.expires_at_ms),
         *(link.details, _write_json(inherited), _write_json(dict(link.tool_digests)), link.child_trace),
-        *(None if link.task is None else _write_json(link.task), link.issued_by),
+        *(None if link.task is None else _write_json(link.task), link.issued_by, link.kid),
     )
 
 
 def read_link(row: Sequence[Any]) -> LinkRecord:
     """A row of `capability_links`. Raises `StoreUnavailable` for one that this program did not write."""
     link_hash, tenant, parent_hash, root_hash, origin, jti, holder, agent, subject, depth, *rest = row
-    issued_at_ms, expires_at_ms, details, inherited, tool_digests, child_trace, task, issued_by = rest
+    issued_at_ms, expires_at_ms, details, inherited, tool_digests, child_trace, task, *last = rest
+    issued_by, kid = last
     try:
         return LinkRecord(
             tenant=tenant,
@@ -49,6 +50,7 @@ def read_link(row: Sequence[Any]) -> LinkRecord:
             child_trace=child_trace,
             task=None if task is None else _read_object(task),
             issued_by=issued_by,
+            kid=kid,
         )
     except (ValueError, TypeError, KeyError) as fault:
         # To leave out a part of it, a budget for one, would give more than was given.

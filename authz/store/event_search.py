@@ -10,6 +10,7 @@ from authz.errors import StoreUnavailable
 from authz.model.operation import OperationRecord, OperationState
 from authz.model.record import EventQuery, EventType, StoredEvent
 from authz.ports import Credential
+from authz.store.operation_rows import read_basis
 from authz.store.sql_parts import NO_OFFSET
 from authz.store.tables import API_KEYS, EVENTS, LOG_CHECKPOINTS, OPERATIONS, SESSION_EXPOSURE
 
@@ -36,7 +37,17 @@ OPERATION_FIELDS = (
     OPERATIONS.c.settled_at_ms,
     OPERATIONS.c.external_id,
     OPERATIONS.c.result_digest,
+    OPERATIONS.c.ticketed,
+    OPERATIONS.c.basis,
 )
+FIND_EVENT = (
+    # Compiled once: each report about an operation looks its decision up. Not sorted, as `build_find_event`.
+    select(*_STORED_EVENT)
+    .where(EVENTS.c.tenant == bindparam("tenant"))
+    .where(EVENTS.c.decision_id == bindparam("decision_id"), literal_column("decision_id <> ''"))
+    .where(EVENTS.c.type == bindparam("type"))
+)
+"""tenant, decision_id, and the type of the records of decisions."""
 CREDENTIAL_FIELDS = (
     API_KEYS.c.key_id,
     API_KEYS.c.tenant,
@@ -70,7 +81,8 @@ FIND_CHECKPOINT = select(LOG_CHECKPOINTS.c.hash).where(LOG_CHECKPOINTS.c.number 
 def read_operation(key: str, row: Sequence[Any]) -> OperationRecord:
     """A row of `OPERATION_FIELDS`. Raises `StoreUnavailable` for a state that this program does not know."""
     fingerprint, state, decision_id, expires_at_ms, version, *settlement = row
-    settles, cancel_requested, attempt, first_at_ms, settled_at_ms, external_id, result_digest = settlement
+    settles, cancel_requested, attempt, first_at_ms, settled_at_ms, external_id, *rest = settlement
+    result_digest, ticketed, basis = rest
     try:
         known_state = OperationState(state)
     except ValueError as fault:
@@ -90,6 +102,8 @@ def read_operation(key: str, row: Sequence[Any]) -> OperationRecord:
         settled_at_ms=settled_at_ms,
         external_id=external_id,
         result_digest=result_digest,
+        ticketed=bool(ticketed),
+        basis=read_basis(basis),
     )
 
 

@@ -68,7 +68,8 @@ class ReadFile:
 def read_key_file(path: Path) -> ReadFile:
     """Read the key file. Raises `ConfigError` when it is absent, malformed, or open to others."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Opening a pipe would wait for whoever writes into it, before anything could be said of it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             # On the open file and not on the path, which could be another file by then; and before its
             # content, so that what is written meanwhile is seen to have changed.

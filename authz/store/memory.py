@@ -21,6 +21,7 @@ from authz.ports import Clock, CommitUnit, Credential
 from authz.store.event_search import clamp_limit
 from authz.store.memory_capabilities import MemoryCapabilities
 from authz.store.memory_limits import MemoryLimits
+from authz.store.operation_rows import read_basis, write_basis
 from authz.store.unit_check import check_unit
 
 
@@ -191,6 +192,9 @@ class MemoryLedger:
             settled_at_ms=write.settled_at_ms,
             external_id=write.external_id,
             result_digest=write.result_digest,
+            ticketed=write.ticketed,
+            # By way of a row, so that it is found as any other store has it.
+            basis=read_basis(write_basis(write.basis)),
         )
         self._due[write.key] = write.due_ms
         self._operations[write.key] = (write.tenant, record)

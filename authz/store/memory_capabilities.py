@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from authz.model.capability import LinkQuery, LinkRecord, ProofUse, RevocationRecord
+from authz.model.capability import LinkOrigin, LinkQuery, LinkRecord, ProofUse, RevocationRecord
 from authz.model.record import Replayed
 from authz.ports import CommitUnit
 from authz.store.capability_reads import REVOCATIONS_AT_ONCE, clamp_links
@@ -63,6 +63,7 @@ def _is_match(link: LinkRecord, query: LinkQuery) -> bool:
     return (
         link.tenant == query.tenant
         and all(getattr(query, name) in ("", getattr(link, name)) for name in equal)
+        and not (query.only_roots and link.origin is LinkOrigin.SEEN)
         and (query.live_at_ms is None or link.expires_at_ms > query.live_at_ms)
         and (query.after is None or _position(link) < query.after)
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from sqlalchemy import Dialect, Table
+from sqlalchemy import Dialect, MetaData, Table
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from authz.errors import StoreUnavailable
@@ -17,6 +17,7 @@ from authz.store.tables import METADATA, SCHEMA_VERSION
 
 Execute = Callable[[str], object]
 _BY_DECISION: Final = "limit_reservations_by_decision"
+_ROOTS: Final = "capability_links_roots"
 _SETTLEMENT: Final = (
     *("settles", "cancel_requested", "attempt", "first_at_ms", "settled_at_ms", "external_id"),
     *("result_digest", "due_ms"),
@@ -56,16 +57,29 @@ def _create_tables(*names: str, later: Collection[str] = ()) -> Callable[[Schema
 
 
 def _add_capabilities(schema: SchemaDialect, execute: Execute) -> None:
-    _create_tables("capability_links", "revocations", "proof_uses")(schema, execute)
+    # As they were then: a column that is said to be the database's own is not in `CREATE TABLE`.
+    links = METADATA.tables["capability_links"].to_metadata(MetaData())
+    links.c.kid.system = True
+    _create_table(schema, execute, links, {_ROOTS})
+    _create_tables("revocations", "proof_uses")(schema, execute)
     _create_indexes(schema, execute, METADATA.tables["limit_reservations"], {_BY_DECISION})
 
 
+def _add_columns(schema: SchemaDialect, execute: Execute, table: str, names: Collection[str]) -> None:
+    for name in names:
+        column = CreateColumn(METADATA.tables[table].c[name]).compile(dialect=schema.dialect)
+        execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
 def _add_settlement(schema: SchemaDialect, execute: Execute) -> None:
-    table = METADATA.tables["operations"]
-    for name in _SETTLEMENT:
-        column = CreateColumn(table.c[name]).compile(dialect=schema.dialect)
-        execute(f"ALTER TABLE operations ADD COLUMN {column}")
-    _create_indexes(schema, execute, table, {"operations_by_due"})
+    _add_columns(schema, execute, "operations", _SETTLEMENT)
+    _create_indexes(schema, execute, METADATA.tables["operations"], {"operations_by_due"})
+
+
+def _add_basis(schema: SchemaDialect, execute: Execute) -> None:
+    _add_columns(schema, execute, "operations", ("ticketed", "basis"))
+    _add_columns(schema, execute, "capability_links", ("kid",))
+    _create_indexes(schema, execute, METADATA.tables["capability_links"], {_ROOTS})
 
 
 STEPS: Final[tuple[Step, ...]] = (
@@ -76,6 +90,7 @@ STEPS: Final[tuple[Step, ...]] = (
     ),
     Step(version=3, what="tables of capabilities", apply=_add_capabilities),
     Step(version=4, what="settlement of operations", apply=_add_settlement),
+    Step(version=5, what="what operations rest on", apply=_add_basis),
 )
 CURRENT: Final = int(SCHEMA_VERSION)
 APPEND_ONLY: Final = ("events", "log_checkpoints")

@@ -7,6 +7,7 @@ from authz.errors import StoreUnavailable
 from authz.model.operation import OperationWrite
 from authz.model.record import Conflict
 from authz.ports import CommitUnit
+from authz.store.operation_rows import write_basis
 from authz.store.proof_uses import ProofUses
 from authz.store.statements import Statements
 from authz.store.write_connection import SqlValue, WriteConnection
@@ -114,6 +115,7 @@ def _settlement(write: OperationWrite) -> Sequence[SqlValue]:
     return (
         *(int(write.settles), int(write.cancel_requested), write.attempt, write.first_at_ms),
         *(write.settled_at_ms, write.external_id, write.result_digest, write.due_ms),
+        *(int(write.ticketed), write_basis(write.basis)),
     )
 
 

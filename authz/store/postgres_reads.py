@@ -26,7 +26,7 @@ from sqlalchemy.types import Text
 from authz.errors import StoreUnavailable
 from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
-from authz.model.record import EventQuery, StoredEvent
+from authz.model.record import EventQuery, EventType, StoredEvent
 from authz.ports import Credential
 from authz.store import capability_reads, event_search
 from authz.store.capability_rows import read_link, read_revocation
@@ -74,6 +74,7 @@ _FIND_COUNTERS = _compiled(
 )
 _FIND_REVOCATIONS = _compiled(capability_reads.FIND_REVOCATIONS)
 _FIND_DUE = _compiled(event_search.FIND_DUE)
+_FIND_EVENT = _compiled(event_search.FIND_EVENT)
 _FIND_CHECKPOINT = _compiled(event_search.FIND_CHECKPOINT)
 
 Rows = Sequence[Sequence[Any]]
@@ -194,8 +195,12 @@ class PostgresReader:
         return self._fetch_events(event_search.build_search(query, position_function="strpos"))
 
     def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
-        """Blocks."""
-        return event_search.newest(self._fetch_events(event_search.build_find_event(tenant, decision_id)))
+        """Blocks. Over the connection of the look-ups: a long search must not hold up a report."""
+        if "\0" in tenant + decision_id:
+            return None
+        values = (tenant, decision_id, EventType.DECISION_MADE.value)
+        rows = self._lookups.fetch(_FIND_EVENT, values)
+        return event_search.newest([event_search.read_event(row) for row in rows])
 
     def close(self) -> None:
         """Refuse what waits and everything later. Blocks."""

@@ -15,7 +15,7 @@ from sqlalchemy import Select
 from authz.errors import StoreUnavailable
 from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
-from authz.model.record import EventQuery, StoredEvent
+from authz.model.record import EventQuery, EventType, StoredEvent
 from authz.ports import Credential
 from authz.store import capability_reads, event_search
 from authz.store.capability_rows import read_link, read_revocation
@@ -29,6 +29,7 @@ def _compiled(statement: Select[Any]) -> str:
 
 _FIND_OPERATION = _compiled(event_search.FIND_OPERATION)
 _FIND_DUE = _compiled(event_search.FIND_DUE)
+_FIND_EVENT = _compiled(event_search.FIND_EVENT)
 _FIND_EXPOSURE = _compiled(event_search.FIND_EXPOSURE)
 _FIND_CREDENTIAL = _compiled(event_search.FIND_CREDENTIAL)
 _FIND_LINK = _compiled(capability_reads.FIND_LINK)
@@ -85,7 +86,8 @@ class SqliteReader:
         return self._fetch_events(event_search.build_search(query))
 
     def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
-        return event_search.newest(self._fetch_events(event_search.build_find_event(tenant, decision_id)))
+        rows = self._fetch(_FIND_EVENT, (tenant, decision_id, EventType.DECISION_MADE.value))
+        return event_search.newest([event_search.read_event(row) for row in rows])
 
     def close(self) -> None:
         with self._lock:

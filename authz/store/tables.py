@@ -7,7 +7,7 @@ trace have their own; every other filter of `EventQuery` scans one tenant's reco
 from sqlalchemy import BigInteger, Index, MetaData, Text, text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = "4"
+SCHEMA_VERSION = "5"
 
 
 class _Table(SQLModel):
@@ -113,6 +113,9 @@ class OperationRow(_Table, table=True):
     result_digest: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
     due_ms: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
     """`OperationWrite.due_ms`."""
+    ticketed: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
+    basis: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
+    """JSON: see `authz.store.operation_rows`. Empty where there is none."""
 
 
 class SessionExposureRow(_Table, table=True):
@@ -165,6 +168,13 @@ class CapabilityLinkRow(_Table, table=True):
         Index("capability_links_by_jti", "tenant", "jti", *_ISSUED),
         Index("capability_links_by_root", "tenant", "root_hash", *_ISSUED),
         Index("capability_links_by_time", "tenant", *_ISSUED),
+        # However many links of others have the `jti` of a root: see `LinkQuery.only_roots`.
+        Index(
+            "capability_links_roots",
+            *("tenant", "jti", *_ISSUED),
+            sqlite_where=text("origin <> 'seen'"),
+            postgresql_where=text("origin <> 'seen'"),
+        ),
     )
 
     link_hash: str = Field(sa_type=Text, primary_key=True)
@@ -186,6 +196,8 @@ class CapabilityLinkRow(_Table, table=True):
     child_trace: str = Field(sa_type=Text)
     task: str | None = Field(default=None, sa_type=Text)
     issued_by: str = Field(sa_type=Text)
+    kid: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
+    """Empty, too, of roots that are on record from before it was kept."""
 
 
 class RevocationRow(_Table, table=True):

@@ -11,6 +11,7 @@ from authz.model.limit import Reservation
 from authz.model.operation import OperationWrite
 from authz.ports import CommitUnit
 from authz.store.capability_rows import link_row, revocation_row
+from authz.store.operation_rows import parse_basis, write_basis
 
 LAST_INTEGER: Final = 2**63 - 1
 MAX_ROWS: Final = 4096
@@ -42,6 +43,8 @@ def check_unit(unit: CommitUnit) -> None:
 def _check_operation(write: OperationWrite) -> None:
     _check_texts(write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
     _check_texts(write.attempt, write.external_id, write.result_digest)
+    if parse_basis(write_basis(write.basis)) != write.basis:
+        raise ValueError("what the operation rests on would be read as something else")
     if not all(0 <= at_ms <= LAST_INTEGER for at_ms in (write.expires_at_ms, write.first_at_ms)):
         raise ValueError("`expires_at_ms` does not fit")
     if not 0 <= write.settled_at_ms <= LAST_INTEGER:

@@ -8,9 +8,10 @@ import json
 from typing import Any
 
 from authz.core.canonical import canonicalize, literal_resource, program_resource
+from authz.core.canonical.path import SharedFolders, canonicalize_path
 from authz.core.canonical.shell import ShellAccess
 from authz.core.lines import Line
-from authz.model.resource import Base, Entity, NotCanonical, Resource, Scope, Verb, Volume
+from authz.model.resource import Base, Entity, NotCanonical, PathPattern, Resource, Scope, Verb, Volume
 
 
 def encode_line(line: Line) -> bytes:
@@ -47,6 +48,7 @@ def _encoded(access: ShellAccess) -> dict[str, Any]:
     return {
         "verb": access.verb.value,
         "scope": access.scope.value,
+        "pattern": list(access.pattern.parts) if access.pattern is not None else None,
         "guessed": access.guessed,
         "changes": access.changes,
         "kind": resource.kind,
@@ -64,22 +66,34 @@ def decode_accesses(data: bytes, line: Line) -> tuple[ShellAccess, ...]:
         answer = json.loads(data)
         if not isinstance(answer, list):
             raise TypeError
-        return tuple(_decoded(sent, line) for sent in answer)
-    except (KeyError, TypeError, AttributeError) as error:
+        shared = SharedFolders()
+        return tuple(_decoded(sent, line, shared) for sent in answer)
+    except ValueError:
+        raise
+    except Exception as error:
         raise ValueError("the answer about a line is malformed") from error
 
 
-def _decoded(sent: dict[str, Any], line: Line) -> ShellAccess:
+def _decoded(sent: dict[str, Any], line: Line, shared: SharedFolders) -> ShellAccess:
     return ShellAccess(
         verb=Verb(sent["verb"]),
-        resource=_resource(sent, line.base),
+        resource=_resource(sent, line.base, shared),
         scope=Scope(sent["scope"]),
+        pattern=_pattern(sent["pattern"]),
         guessed=sent["guessed"] is True,
         changes=sent["changes"] is True,
     )
 
 
-def _resource(sent: dict[str, Any], base: Base) -> Resource:
+def _pattern(sent: Any) -> PathPattern | None:
+    if sent is None:
+        return None
+    if not isinstance(sent, list) or not sent or not all(isinstance(part, str) for part in sent):
+        raise ValueError("the answer about a line has a malformed pattern")
+    return PathPattern(parts=tuple(sent))
+
+
+def _resource(sent: dict[str, Any], base: Base, shared: SharedFolders) -> Resource:
     kind, value = sent["kind"], sent["value"]
     found: Resource | NotCanonical | None
     if kind == "opaque":
@@ -90,7 +104,10 @@ def _resource(sent: dict[str, Any], base: Base) -> Resource:
     if kind == "program":
         found = program_resource(sent["id"], known=sent["known"] is True)
     elif kind in ("path", "url", "host", "repo"):
-        named = canonicalize(kind, value, Base(volume=base.volume))
+        alone = Base(volume=base.volume)
+        named = (
+            canonicalize_path(value, alone, shared) if kind == "path" else canonicalize(kind, value, alone)
+        )
         found = named if isinstance(named, NotCanonical) else named[0]
         if isinstance(found, Resource) and (found.entity.type, found.entity.id) != (sent["type"], sent["id"]):
             found = literal_resource(sent["type"], sent["id"])

@@ -186,7 +186,7 @@ async def test_an_unknown_jti_stops_the_child_when_it_appears(service: Service) 
 
 @pytest.mark.parametrize("kind", ["link", "jti", "holder"])
 async def test_that_nothing_known_was_stopped_is_said(service: Service, kind: str) -> None:
-    told = await revoke(service, **{kind: "A" * 43})
+    told = await revoke(service, None, **{kind: "A" * 43})
     assert (told["links"], told["live"], told["live_beneath"], told["complete"]) == ([], 0, 0, True)
     root = await issue(service, READ)
     service.clock.at_ms += 3_600_000
@@ -307,6 +307,22 @@ async def test_what_is_over_says_why(service: Service) -> None:
     assert (await told(root))["reason"] == "expired"
     by_link = await service.client.post("/capabilities/introspect", json={"link": root.link})
     assert (by_link.json()["active"], by_link.json()["reason"]) == (False, "expired")
+
+
+async def test_a_link_whose_key_was_withdrawn_is_over(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its hash as by the chain: nothing that the key signed is good any more."""
+    root = await issue(service, READ, **GRANT)
+    child = root.hand_on("sub-1")
+    assert await child.reads(service) == "allow"
+    seen = await service.ledger.find_links(LinkQuery(tenant="default", agent="sub-1"))
+    chains = service.application.services.capabilities.chains
+    known = chains.rules("default")
+    monkeypatch.setattr(chains, "rules", lambda tenant: replace(known, keys={}))
+    for body in ({"link": root.link}, {"link": seen[0].link_hash}, {"capability": list(child.chain)}):
+        told = (await service.client.post("/capabilities/introspect", json=body)).json()
+        assert (told["active"], told["reason"]) == (False, "kid_unknown")
 
 
 async def test_a_forged_chain_is_told_nothing_about(service: Service) -> None:

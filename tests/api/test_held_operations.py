@@ -149,8 +149,8 @@ async def test_a_ticket_ends_with_its_capability_and_its_decision(
         answer = await service.decide(edit(holder, ticket=True, start=start))
         assert answer["effect"] == "allow"
         assert claims_of(answer)["exp"] == now + bound
-    assert isinstance(await verified(service, holder, answer, bound - 1), Ticket)
-    assert not isinstance(await verified(service, holder, answer, bound), Ticket)
+        assert isinstance(await verified(service, holder, answer, bound - 1), Ticket)
+        assert not isinstance(await verified(service, holder, answer, bound), Ticket)
 
 
 # Beginning, after what allowed it is over

@@ -5,6 +5,7 @@ say whatever it likes. Redirects are real: they lie in a scratch directory.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from authz.core.canonical.shell import ShellAccess, analyse_shell
-from authz.model.resource import Base, NotCanonical, Scope, Verb
+from authz.model.resource import Base, NotCanonical, PathPattern, Scope, Verb
 
 PROGRAMS = ("cat", "rm", "touch", "ls", "cp", "mkdir", "git", "head", "tee", "wc", "sort", "grep")
 DRAINING = frozenset(("cat", "wc", "sort"))
@@ -129,6 +130,20 @@ def _covers(found: Sequence[ShellAccess], verb: Verb, path: str) -> bool:
         resource = access.resource.entity
         if access.verb is not verb or resource.type != "File":
             continue
-        if resource.id == path or (access.scope is Scope.TREE and Path(path).is_relative_to(resource.id)):
+        if access.pattern is not None:
+            if is_matched(access.pattern, resource.id, path):
+                return True
+        elif resource.id == path or (access.scope is Scope.TREE and Path(path).is_relative_to(resource.id)):
             return True
     return False
+
+
+def is_matched(pattern: PathPattern, folder: str, path: str) -> bool:
+    """Whether the path is one that the pattern matches in the folder, by a regular expression of its own."""
+    text = "".join(
+        "(?:/[^/]+)*"
+        if part == "**"
+        else "/" + re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+        for part in pattern.parts
+    )
+    return path.startswith(folder) and re.fullmatch(text, path[len(folder) :], re.IGNORECASE) is not None

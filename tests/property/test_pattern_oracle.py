@@ -94,9 +94,9 @@ def test_every_name_that_bash_expands_to_is_reached(
         return
     reached = [access for access in found if access.verb is Verb.DELETE]
     for word in expanded(folder, pattern, options):
-        path = os.path.normpath(os.path.join(folder, word))
+        named = os.path.normpath(os.path.join(folder, word))
         assert any(
-            _holds(access.pattern, access.scope, access.resource.entity.id, path) for access in reached
+            _holds(access.pattern, access.scope, access.resource.entity.id, named) for access in reached
         ), (pattern, options, tree, word)
     event("a pattern" if any(access.pattern for access in reached) else "no pattern")
 

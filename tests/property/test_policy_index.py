@@ -93,6 +93,7 @@ def accesses_of(made: Call) -> Iterator[tuple[Access, ContextFacts]]:
         believed=outcome.believed,
         capability=NO_CAPABILITY,
         exposed=frozenset({"web"}),
+        delegated=False,
         now_ms=NOW_MS,
     )
     for access in outcome.decision.accesses:

@@ -64,7 +64,7 @@ DECISIONS: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any], str, str]]
         {"path": "/workspace/a"},
         {"capability": ["e30.e30.e30"]},
         "deny",
-        "capability.unverified",
+        "capability.proof",
     ),
     "dry run": ("fs/file_edit", A, {"dry_run": True}, "allow", "policy.permit"),
 }

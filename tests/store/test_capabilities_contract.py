@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from authz.errors import StoreUnavailable
-from authz.model.capability import DELEGATED, LinkQuery, LinkRecord, RevocationKind
+from authz.model.capability import DELEGATED, LinkOrigin, LinkQuery, LinkRecord, RevocationKind
 from authz.model.limit import LimitReached, Reservation
 from authz.model.operation import OperationState
 from authz.model.record import CommitOutcome, Committed, Conflict, EventQuery, Replayed
@@ -247,6 +247,24 @@ async def test_links_are_searched(ledger: AnyLedger) -> None:
         found += page
         after = (page[-1].issued_at_ms, page[-1].link_hash)
     assert [each.link_hash for each in found] == await search()
+
+
+async def test_roots_are_found_among_any_number_of_others(ledger: AnyLedger) -> None:
+    roots = [
+        link("issued", jti="same", origin=LinkOrigin.ISSUED),
+        link("narrowed", jti="same", origin=LinkOrigin.NARROWED, issued_at_ms=START_MS + 1),
+        link("elsewhere", tenant="other", jti="same", origin=LinkOrigin.ISSUED),
+        link("different", jti="other", origin=LinkOrigin.ISSUED),
+    ]
+    others = [link(f"seen-{number}", jti="same", issued_at_ms=START_MS + 2) for number in range(20)]
+    for number, one in enumerate(roots + others):
+        unit = CommitUnit(event=event(number, tenant=one.tenant), links=[one])
+        assert isinstance(await ledger.commit(unit), Committed)
+    query = LinkQuery(tenant="default", jti="same", only_roots=True)
+    assert [found.link_hash for found in await ledger.find_links(query)] == ["narrowed", "issued"]
+    (first,) = await ledger.find_links(dataclasses.replace(query, limit=1))
+    assert first.link_hash == "narrowed"
+    assert len(await ledger.find_links(dataclasses.replace(query, only_roots=False))) == 22
 
 
 async def test_revocations_come_in_the_order_in_which_they_were_taken(ledger: AnyLedger) -> None:

@@ -44,6 +44,12 @@ def rotate(path: Path, now_ms: int = START, *, at_once: bool = True) -> str:
     return found.keys[-1].kid
 
 
+def test_a_pipe_is_no_key_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "keys.json", 0o600)
+    with pytest.raises(ConfigError):
+        key_file.read_key_file(tmp_path / "keys.json")
+
+
 def write_version_1(path: Path) -> dict[str, Any]:
     """As services wrote it before keys rotated."""
     key = generate_key()

@@ -26,6 +26,29 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     assert (config.port, config.host, config.log_level) == (3, "127.0.0.2", "error")
 
 
+@pytest.mark.parametrize(
+    "url", ["https://authz.example", "http://localhost:8700", "https://h:8443/teams/a", "http://[::1]:1"]
+)
+def test_the_public_url_is_taken_as_it_is_spelled(url: str) -> None:
+    assert load_config({"AUTHZ_PUBLIC_URL": url}).public_url == url
+
+
+def test_the_public_url_is_local_unless_it_is_set() -> None:
+    assert load_config({}).public_url == "http://localhost:8700"
+    assert load_config({}, port=9000).public_url == "http://localhost:9000"
+    assert load_config({"AUTHZ_PORT": "80"}).public_url == "http://localhost", "as it is spelled canonically"
+    with pytest.raises(ConfigError, match="`port`"):
+        load_config({"AUTHZ_PORT": "eight"})
+
+
+def test_a_boolean_is_no_number(tmp_path: Path) -> None:
+    file = tmp_path / "authz.toml"
+    for name in ("capability_max_lifetime_seconds", "key_publish_seconds"):
+        file.write_text(f"{name} = true\n")
+        with pytest.raises(ConfigError, match=f"`{name}` must be a number"):
+            load_config({"AUTHZ_CONFIG": str(file)})
+
+
 def test_tenants_come_from_the_file(tmp_path: Path) -> None:
     file = tmp_path / "authz.toml"
     file.write_text('policies = "a"\n[tenants]\nacme = "b"\n')
@@ -43,6 +66,28 @@ def test_tenants_come_from_the_file(tmp_path: Path) -> None:
         ({"AUTHZ_PORT": "eight"}, "`port`"),
         ({"AUTHZ_LOG_LEVEL": "loud"}, "`log_level`"),
         ({"AUTHZ_DECISION_TTL_SECONDS": "0"}, "`decision_ttl_seconds`"),
+        ({"AUTHZ_CAPABILITY_MAX_LIFETIME_SECONDS": "59"}, "`capability_max_lifetime_seconds`"),
+        ({"AUTHZ_CAPABILITY_MAX_LIFETIME_SECONDS": "2592001"}, "`capability_max_lifetime_seconds`"),
+        ({"AUTHZ_KEY_PUBLISH_SECONDS": "59"}, "`key_publish_seconds`"),
+        ({"AUTHZ_PUBLIC_URL": "authz.example"}, "`public_url` must be an absolute url"),
+        ({"AUTHZ_PUBLIC_URL": "ftp://authz.example"}, "`public_url` must be `http` or `https`"),
+        (
+            {"AUTHZ_PUBLIC_URL": "https://u:secret-but-short@h"},
+            "`public_url` must be `http` or `https`, without",
+        ),
+        ({"AUTHZ_PUBLIC_URL": "https://h?a"}, "without credentials, query"),
+        ({"AUTHZ_PUBLIC_URL": "https://h/a?"}, "without credentials, query"),
+        ({"AUTHZ_PUBLIC_URL": "https://h/#"}, "query and fragment"),
+        ({"AUTHZ_PUBLIC_URL": "https://h/"}, "`public_url` must be spelled as a browser does"),
+        ({"AUTHZ_PUBLIC_URL": "https://h/a/"}, "without a slash at the end"),
+        ({"AUTHZ_PUBLIC_URL": "https://h//"}, "without a slash at the end"),
+        ({"AUTHZ_PUBLIC_URL": "HTTPS://H"}, "as a browser does"),
+        ({"AUTHZ_PUBLIC_URL": "https://h:443"}, "as a browser does"),
+        ({"AUTHZ_PUBLIC_URL": "https://h/a/../b"}, "as a browser does"),
+        ({"AUTHZ_PUBLIC_URL": "https://bücher.example"}, "as a browser does"),
+        ({"AUTHZ_PUBLIC_URL": " https://h"}, "as a browser does"),
+        ({"AUTHZ_PUBLIC_URL": "https://" + "h" * 1100}, "`public_url`"),
+        ({"AUTHZ_PUBLIC_URL": "https://"}, "`public_url`"),
         ({"AUTHZ_WATCH": "sometimes"}, "`watch`"),
         ({"AUTHZ_BUNDLE_MAX_STALENESS_SECONDS": "1"}, "`bundle_max_staleness_seconds`"),
         ({"AUTHZ_BUNDLE_MAX_STALENESS_SECONDS": "nan"}, "`bundle_max_staleness_seconds`"),
@@ -119,6 +164,23 @@ def test_its_own_address_is_protected_as_rules_spell_it(host: str, expected: str
     protected = protected_places(Config(host=host))
     assert {"localhost", expected} <= protected.hosts
     assert not protected.non_global_addresses
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("", None),
+        ("http://localhost:8700", None),
+        ("http://localhost", ("localhost", 80)),
+        ("https://authz.example.com", ("authz.example.com", 443)),
+        ("https://gateway.example.com:8443/authz", ("gateway.example.com", 8443)),
+        ("http://192.0.2.7:8700", ("192.0.2.7", 8700)),
+        ("https://[2001:db8::1]", ("2001:db8::1", 443)),
+    ],
+)
+def test_the_address_that_callers_know_is_protected_too(url: str, expected: tuple[str, int] | None) -> None:
+    """A proxy before it has another host and port than it listens on."""
+    assert protected_places(Config(public_url=url)).public == expected
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])

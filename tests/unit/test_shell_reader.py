@@ -91,7 +91,12 @@ async def test_a_process_that_dies_is_replaced(reader: ShellReader) -> None:
         b'[{"verb":"allow","scope":"object","kind":"path","type":"File","id":"/x","value":"/x"}]',
         (
             b'[{"verb":"read","scope":"object","kind":"what","type":"File","id":"/x","value":"/x",'
-            b'"guessed":false,"changes":false,"known":null,"reason":null}]'
+            b'"pattern":null,"guessed":false,"changes":false,"known":null,"reason":null}]'
+        ),
+        *(
+            b'[{"verb":"read","scope":"tree","kind":"path","type":"File","id":"/x","value":"/x",'
+            b'"pattern":' + pattern + b',"guessed":false,"changes":false,"known":null,"reason":null}]'
+            for pattern in (b"[]", b'"*"', b"[1]", b"{}")
         ),
     ],
 )

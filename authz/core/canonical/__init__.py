@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from authz.core.canonical.email import canonicalize_email
 from authz.core.canonical.host import canonicalize_host, domain_resource
 from authz.core.canonical.ident import canonicalize_ident, is_object_type
-from authz.core.canonical.opaque import opaque
+from authz.core.canonical.opaque import FAILED, opaque
 from authz.core.canonical.path import canonical_directory, canonicalize_path
 from authz.core.canonical.program import program_id, program_resource
 from authz.core.canonical.repo import branch_id, canonicalize_repo, named_repo, repo_id
@@ -57,13 +57,17 @@ def canonicalize(
 
     A kind that is not in `KINDS` gives an `Opaque`. A `NotCanonical` that is not `understood` is the
     caller's to turn into one (`opaque`); the others deny the call. `object_type` is for kind `id`.
+    Never raises: what meets a fault of ours was not understood.
     """
-    if kind == "path":  # the most frequent kind, without the detour
-        return canonicalize_path(value, base)
-    rules = KINDS.get(kind)
-    if rules is None:
-        return (opaque(kind, opaque_text(value), "kind.unknown"),)
-    return rules(value, base, object_type)
+    try:
+        if kind == "path":  # the most frequent kind, without the detour
+            return canonicalize_path(value, base)
+        rules = KINDS.get(kind)
+        if rules is None:
+            return (opaque(kind, opaque_text(value), "kind.unknown"),)
+        return rules(value, base, object_type)
+    except Exception:  # noqa: BLE001 - a fault of ours is no verdict: what it hid is asked about
+        return _failed(kind)
 
 
 def opaque_text(value: object) -> str:
@@ -102,8 +106,21 @@ def literal_resource(entity_type: str, id: str) -> Resource | None:  # noqa: A00
 
 def canonical_uri(uri: str) -> Resource | NotCanonical:
     """The resource that a canonical URI names: `file:…`, `https:…`, `host:…`, `domain:…`, `mailto:…`, `id:…`,
-    `repo:…`, `program:…`, `sql:…`. Other URIs are refused with `uri.scheme`.
+    `repo:…`, `program:…`, `sql:…`. Other URIs are refused with `uri.scheme`. Never raises.
     """
+    try:
+        return _named_by(uri)
+    except Exception:  # noqa: BLE001 - a fault of ours names nothing
+        return _failed("uri")
+
+
+def _failed(kind: str) -> NotCanonical:
+    return NotCanonical(
+        code=f"{kind}.{FAILED}", message=f"reading the {kind} failed, spell it plainly", understood=False
+    )
+
+
+def _named_by(uri: str) -> Resource | NotCanonical:
     scheme, _, rest = uri.partition(":")
     if scheme == "file":
         return _single(canonicalize_path(uri, Base()))

@@ -4,11 +4,15 @@ It is named by a digest, not by its text: a shell line may hold secrets, and ids
 """
 
 import hashlib
+from typing import Final
 
 from authz.model.resource import Entity, Resource
 
 _DIGEST_CHARACTERS = 32
 """128 bits in hex: nobody finds two values with one name."""
+
+FAILED: Final = "failed"
+"""The reason of what met a fault of ours while it was read: `shell.failed`, `path.failed`."""
 
 
 def opaque(kind: str, value_text: str, reason: str) -> Resource:

@@ -27,7 +27,9 @@ MAX_COMPONENT_BYTES = 255
 MAX_DEPTH = 256
 """Components of one path: each is an entity that policy evaluation carries along."""
 _CACHED_PATH_CHARACTERS = 200
-"""Longer folders are not remembered, so that nobody can fill memory with ancestors."""
+_CACHED_DEPTH = 24
+"""Longer and deeper folders are not remembered, so that nobody can fill memory with ancestors: of 1,024
+folders, at most 25 entities each, which is some 10 MB."""
 
 # What a path must not hold to be its own normal form: anything that the long way would look at.
 _NEEDS_CARE = re.compile(
@@ -73,19 +75,37 @@ _NO_DIRECTORY = NotCanonical(
 )
 
 
-def canonicalize_path(value: JsonScalar, base: Base) -> tuple[Resource, ...] | NotCanonical:
-    """The one file that `value` spells, relative to `base`."""
+class SharedFolders:
+    """What the files of one call have in common: a folder is one entity, however many files lie in it.
+
+    The folders above one file can take a megabyte, so for many files of a long folder this is what keeps
+    them from taking a hundred. It lives no longer than the call.
+    """
+
+    __slots__ = ("entities", "names")
+
+    def __init__(self) -> None:
+        self.entities: dict[str, Entity] = {}
+        self.names: dict[str, str] = {}
+
+
+def canonicalize_path(
+    value: JsonScalar, base: Base, shared: SharedFolders | None = None
+) -> tuple[Resource, ...] | NotCanonical:
+    """The one file that `value` spells, relative to `base`. `shared` is of the call that names several."""
     if not isinstance(value, str):
         return wrong_type("path")
     spelled = lexical_path(value, base)
     if isinstance(spelled, NotCanonical):
         return spelled
     key = spelled if base.volume.case_sensitive else case_key(spelled, base.volume)
-    directories = directory_chain(key)
+    directories = directory_chain(key, shared)
     name = key.rpartition("/")[2]
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     # Folded also where the volume does not fold: a rule on a name should not be passed by its case.
     names = tuple(dict.fromkeys(key.casefold().split("/")[1:])) if name else ()
+    if shared is not None and len(names) > _CACHED_DEPTH:
+        names = tuple(shared.names.setdefault(one, one) for one in names)
     file = Entity(type="File", id=key, attributes={"name": name, "extension": extension, "names": names})
     uri = "file://" + percent_encoded(key)
     return (Resource(kind="path", uri=uri, value=spelled, chain=(file, *directories)),)
@@ -138,13 +158,16 @@ def case_key(path: str, volume: Volume) -> str:
     return folded
 
 
-def directory_chain(path: str) -> tuple[Entity, ...]:
+def directory_chain(path: str, shared: SharedFolders | None = None) -> tuple[Entity, ...]:
     """`path` as a `Directory`, and every directory above it, the root last."""
     if path == "/":
         return _ROOT
     parent = path[: path.rindex("/")] or "/"
     # Many files share a folder, so it is the folder's chain that is worth remembering.
-    parents = _known_chain(parent) if len(parent) <= _CACHED_PATH_CHARACTERS else _build_chain(parent)
+    if len(parent) <= _CACHED_PATH_CHARACTERS and parent.count("/") <= _CACHED_DEPTH:
+        parents = _known_chain(parent)
+    else:
+        parents = _build_chain(parent, shared)
     return (Entity(type="Directory", id=path), *parents)
 
 
@@ -156,11 +179,16 @@ def canonical_directory(text: str, volume: Volume = _POSIX) -> str | NotCanonica
     return case_key(spelled, volume)
 
 
-def _build_chain(path: str) -> tuple[Entity, ...]:
+def _build_chain(path: str, shared: SharedFolders | None = None) -> tuple[Entity, ...]:
     chain = []
     while len(path) > 1:
-        short = len(path) <= _CACHED_PATH_CHARACTERS
-        chain.append(_known_directory(path) if short else _directory(path))
+        if len(path) <= _CACHED_PATH_CHARACTERS:
+            folder = _known_directory(path)
+        elif shared is None:
+            folder = _directory(path)
+        else:
+            folder = shared.entities.get(path) or shared.entities.setdefault(path, _directory(path))
+        chain.append(folder)
         path = path[: path.rindex("/")]
     return (*chain, *_ROOT)
 

@@ -9,7 +9,7 @@ import re
 from authz.core.canonical.spelling import percent_encoded
 from authz.model.resource import Entity, NotCanonical, Resource
 
-_NAME = re.compile(r"[^\s/\x00-\x1f\x7f]+(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
+_NAME = re.compile(r"[^\s/\x00-\x1f\x7f\ud800-\udfff]+(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
 
 
 def program_resource(name: str, *, known: bool = True) -> Resource | NotCanonical:

@@ -41,6 +41,9 @@ _PLAIN = frozenset(b"!$&'()*+,-.:;=@[]_|~") | frozenset(
 _MAX_DECODINGS = 8
 _OVERLONG = ((b"\xc0\xae", b"."), (b"\xc0\xaf", b"/"), (b"\xc1\x9c", b"\\"))
 _CACHED_PATH_CHARACTERS = 200
+_CACHED_SEGMENTS = 16
+"""What is longer or deeper is not remembered, so that nobody can fill memory: of 1,024 folders, at most 17
+entities each, which is some 8 MB."""
 
 _INVALID = NotCanonical(code="url.invalid", message="the url is not a valid absolute url")
 _TOO_LONG = NotCanonical(code="url.too_long", message=f"the url is over {MAX_URL_BYTES} bytes")
@@ -133,7 +136,7 @@ def _url_paths(origin: str, segments: tuple[str, ...]) -> tuple[Entity, ...]:
         return _known_chain(origin, segments)
     whole = Entity(type="UrlPath", id=f"{origin}/{'/'.join(segments)}")
     # Many urls share all but the last segment, so it is the rest that is worth remembering.
-    short = len(whole.id) <= _CACHED_PATH_CHARACTERS
+    short = len(whole.id) <= _CACHED_PATH_CHARACTERS and len(segments) <= _CACHED_SEGMENTS
     return (whole, *(_known_chain if short else _build_chain)(origin, segments[:-1]))
 
 

@@ -19,6 +19,8 @@ class Given:
     """The caller's credential profile."""
     exposed: frozenset[str] = frozenset()
     """Labels that the session has been exposed to."""
+    delegated: bool = False
+    """Whether the session is known as one that was delegated, whatever the call says of itself."""
     fresh_ids: bool = True
     """Whether trace, turn and call ids that the call does not state are filled in."""
     now_ms: int = NOW_MS
@@ -95,6 +97,11 @@ class Case:
     expected: Expectation
     expected_line: int = 0
     """Where the expectation stands."""
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is about a call; else it is about a capability that is asked for."""
+        return "issue" not in self.body
 
     @property
     def id(self) -> str:

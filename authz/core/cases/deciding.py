@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from authz.core.cases.case import PINNED, Case
+from authz.core.cases.issuing import answer_issue, parse_issue_case
 from authz.core.claims import check_subject
 from authz.core.decide import Facts, Outcome, decide
 from authz.core.record import decision_event
@@ -76,7 +77,14 @@ class Answered:
         """The members of the record that the decision leaves, redacted under a key of no worth."""
         facts = self.facts
         event = decision_event(
-            self.call, self.outcome, facts.caller, facts.ruleset, _REDACTOR, facts.now_ms, facts.exposed
+            self.call,
+            self.outcome,
+            facts.caller,
+            facts.ruleset,
+            _REDACTOR,
+            facts.now_ms,
+            facts.exposed,
+            delegated=facts.delegated,
         )
         body: dict[str, Any] = orjson.loads(event.body)
         return body
@@ -92,6 +100,8 @@ class Refused:
 
 def answer(case: Case, ruleset: Ruleset) -> Answered | Refused:
     """Decide a case. Raises `UnusableCase` when it names what the bundle does not have."""
+    if not case.is_call:
+        return _answer_issue(case, ruleset)
     try:
         call = call_of(case, ruleset)
     except MalformedInput as error:
@@ -101,6 +111,16 @@ def answer(case: Case, ruleset: Ruleset) -> Answered | Refused:
     if unbound is not None:
         return Refused(code=SUBJECT_NOT_BOUND, message=unbound)
     return Answered(call=call, facts=facts, outcome=decide(call, facts))
+
+
+def _answer_issue(case: Case, ruleset: Ruleset) -> Answered | Refused:
+    """The same of a case about issuing a capability."""
+    facts = facts_of(case, ruleset)
+    try:
+        call, outcome = answer_issue(parse_issue_case(case.body), facts)
+    except MalformedInput as error:
+        return Refused(code=error.code, message=error.message)
+    return Answered(call=call, facts=facts, outcome=outcome)
 
 
 def call_of(case: Case, ruleset: Ruleset) -> Call:
@@ -150,6 +170,7 @@ def facts_of(case: Case, ruleset: Ruleset) -> Facts:
         decision_id="d-test",
         operation=None,
         exposed=given.exposed,
+        delegated=given.delegated,
         approvals=(),
         secret=_SECRET,
         ttl_ms=_TTL_MS,

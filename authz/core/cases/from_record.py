@@ -21,6 +21,10 @@ from authz.model.decision import Code, RuleKind, Stage
 _BY_STATE: Final[Mapping[str, str]] = {
     Code.OPERATION_CONFLICT.value: "by another call under the same ids",
     Code.OPERATION_EXPIRED.value: "by an earlier permission for the same call",
+    Code.OPERATION_IN_PROGRESS.value: "by an earlier permission for the same call",
+    Code.OPERATION_SETTLED.value: "by an earlier permission for the same call",
+    Code.OPERATION_UNKNOWN.value: "by an earlier permission for the same call",
+    Code.OPERATION_CANCEL_REQUESTED.value: "by an earlier permission for the same call",
 }
 
 
@@ -94,8 +98,9 @@ def request_of_record(record: Mapping[str, Any]) -> RecordedRequest:
     if claimed:
         body["provenance"] = _by_pointer(claimed)
     body["context"] = _context(record, restored)
-    if record.get("dry_run"):
-        body["dry_run"] = True
+    for name in ("dry_run", "ticket"):
+        if record.get(name):
+            body[name] = True
     hidden = restored.hidden
     if record["capability"]["presented"]:
         body["capability"] = [mark("a capability, which the log does not hold")]
@@ -145,6 +150,8 @@ def _given(record: Mapping[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {"profile": record["caller"]["profile"], "now": record["occurred_at"]}
     if record.get("exposed"):
         given["exposed"] = record["exposed"]
+    if record.get("delegated"):
+        given["delegated"] = True
     if record["code"] == Code.APPROVAL_GRANTED.value:
         given["approved"] = [rule["rule"] for rule in record["overruled"]]
     reached = [rule["rule"] for rule in record["matched"] if rule["kind"] == RuleKind.LIMIT.value]

@@ -7,6 +7,7 @@ from authz.core.cases.case import Case
 from authz.core.cases.coverage import is_touched
 from authz.core.cases.deciding import Answered, UnusableCase, answer
 from authz.core.cases.judging import Judged
+from authz.core.cedar_schema import with_issue
 from authz.core.policy import Policy, PolicyEngine
 from authz.core.policy.mutants import Mutant, MutationKind, removed, with_changed_conditions
 from authz.core.policy.validation import ValidationCache
@@ -84,7 +85,7 @@ def _result(
 
 def with_policies(ruleset: Ruleset, policies: list[Policy]) -> Ruleset:
     """The ruleset with other rules, and with nothing remembered of the old ones."""
-    actions = [action for tool in ruleset.tools.values() for action in tool.actions]
+    actions = with_issue(action for tool in ruleset.tools.values() for action in tool.actions)
     # What is loaded has passed, and a mutant keeps its author's text: nothing is validated a second time.
     passed = ValidationCache()
     passed.remember(ruleset.schema_text, policies)

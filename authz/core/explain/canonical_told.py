@@ -76,6 +76,7 @@ def _access(access: Access) -> dict[str, Any]:
         "resource": access.resource.entity.cedar,
         "uri": access.resource.uri,
         "scope": access.scope.value,
+        **({"pattern": access.pattern.text} if access.pattern is not None else {}),
         "authority": access.authority.name,
         "because": access.authority_because,
         "argument": access.argument,

@@ -4,6 +4,7 @@ Members are always there; what does not apply is null or empty. New members may 
 meaning while `format` stays. Every text in it is data: whoever shows it escapes it.
 """
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from authz.core.cedar_context import rfc3339
@@ -50,6 +51,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "message": decision.message,
         "next": [step.value for step in decision.next],
         "retry_unchanged": decision.retry_unchanged,
+        "capability": asdict(decision.capability) if decision.capability is not None else None,
         "authority": decision.authority.name if decision.authority is not None else None,
         "fingerprint": decision.fingerprint,
         "request_digest": decision.request_digest,
@@ -93,6 +95,7 @@ def _access(report: AccessReport) -> dict[str, Any]:
         "resource": access.resource.entity.cedar,
         "uri": access.resource.uri,
         "scope": access.scope.value,
+        **({"pattern": access.pattern.text} if access.pattern is not None else {}),
         "authority": access.authority.name,
         "effect": report.verdict.effect.value if known else None,
         "code": report.verdict.code.value if known else None,

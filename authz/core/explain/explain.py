@@ -11,6 +11,7 @@ from authz.core.cedar_request import access_entities, question
 from authz.core.cedar_schema import Action
 from authz.core.claims import check_subject
 from authz.core.decide import Outcome, decide
+from authz.core.delegation import is_delegated
 from authz.core.entities import PreparedEntities
 from authz.core.explain.model import (
     AccessReport,
@@ -187,6 +188,7 @@ def _questions(call: Call, facts: Facts, outcome: Outcome) -> tuple[list[_Asked]
         believed=believed,
         capability=outcome.capability,
         exposed=exposed,
+        delegated=is_delegated(call, facts, outcome.capability),
         now_ms=facts.now_ms,
     )
     # What settled the effect comes first; the order among equals is the call's.
@@ -227,10 +229,10 @@ def _by_place(
     if verdict.effect is not Effect.DENY:
         places.insert(0, verdict.access.resource)
     for place in places:
-        asked = ask(replace(verdict.access, resource=place, scope=Scope.OBJECT))
+        asked = ask(replace(verdict.access, resource=place, scope=Scope.OBJECT, pattern=None))
         (answer,) = engine.evaluate([asked.question], asked.principal, asked.added)
         own = AccessVerdict(
-            access=replace(verdict.access, resource=place),
+            access=replace(verdict.access, resource=place, pattern=None),
             effect=answer.effect,
             code=answer.code,
             rules=answer.rules,

@@ -155,6 +155,7 @@ def facts_of_record(
         decision_id=str(record["decision_id"]),
         operation=None,
         exposed=exposed | frozenset(record.get("exposed", ())),
+        delegated=bool(record.get("delegated")),
         approvals=(),
         # Nothing that this key makes is shown.
         secret=bytes(32),

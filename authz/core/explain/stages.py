@@ -5,11 +5,12 @@ again (`check_arguments`, `hidden_because`, `judge_leaves`) are the stages' own,
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from authz.core.cedar_context import rfc3339
 from authz.core.decide import Outcome, check_arguments
+from authz.core.delegation import is_delegated
 from authz.core.explain.canonical_told import Told, canonical_told, counted
 from authz.core.explain.model import StageOutcome, StageReport
 from authz.core.facts import Facts
@@ -17,6 +18,7 @@ from authz.core.pointer import find_or_none, format_pointer, leaves
 from authz.core.ruleset import Tool
 from authz.core.visibility import hidden_because
 from authz.model.call import Call
+from authz.model.capability import CapabilityFacts
 from authz.model.decision import Effect, Stage
 
 NUMBERS: Final[Mapping[Stage, int]] = {
@@ -181,10 +183,35 @@ def _capability(call: Call, facts: Facts, outcome: Outcome) -> Told:
     capability, decision = outcome.capability, outcome.decision
     given = {"links": len(call.capability), "proof": call.proof is not None}
     agents = list(capability.agents or (call.subject.agent,))
-    found = {"presented": capability.presented, "delegated": call.delegated, "agents": agents}
+    found: dict[str, Any] = {
+        "presented": capability.presented,
+        "delegated": is_delegated(call, facts, capability),
+        "agents": agents,
+    }
+    if capability.presented:
+        ends_ms = capability.expires_at_ms
+        found |= {
+            "depth": capability.depth,
+            "holder": capability.holder,
+            "expires_at": rfc3339(ends_ms) if ends_ms is not None else None,
+            "links": [link.as_json for link in capability.handles],
+            "entries": list(capability.used),
+        }
     if decision.stage is Stage.CAPABILITY:
-        return decision.message, given, found
-    return ("checked" if capability.presented else "none presented, which policies can see"), given, found
+        refused = decision.capability
+        return decision.message, given, found | {"refused": asdict(refused) if refused is not None else None}
+    return _by_capability(capability), given, found
+
+
+def _by_capability(capability: CapabilityFacts) -> str:
+    if not capability.presented:
+        return "none presented, which policies can see"
+    chain = " → ".join(f"`{agent}`" for agent in capability.agents)
+    used = sorted(set(capability.used))
+    named = "entry" if len(used) == 1 else "entries"
+    return (
+        f"{named} {', '.join(map(str, used))} of the capability of {chain} allow{'s' * (len(used) == 1)} it"
+    )
 
 
 def _policy(call: Call, facts: Facts, outcome: Outcome) -> Told:
@@ -244,7 +271,12 @@ def _limits(call: Call, facts: Facts, outcome: Outcome) -> Told:
     if decision.effect is not Effect.ALLOW:
         return decision.message, given, found
     count = len(decision.reservations)
-    return (f"would take of {counted(count, 'limit')}" if count else "no limit applies"), given, found
+    if not count:
+        return "no limit applies", given, found
+    budgets = sum(bool(taken.link_hash) for taken in decision.reservations)
+    named = [counted(count - budgets, "limit")] if count > budgets else []
+    named += [counted(budgets, "counter") + " of budgets"] if budgets else []
+    return f"would take of {' and '.join(named)}", given, found
 
 
 _WRITERS: Final = {

@@ -160,7 +160,7 @@ def unknown_label(facts: RuleFacts) -> Iterator[Hit]:
 
 def unknown_value(facts: RuleFacts) -> Iterator[Hit]:
     """A role, source, scope, side effect, class, server or tool that does not exist."""
-    tools = [action.tool.partition("/") for action in facts.actions]
+    tools = [action.tool.partition("/") for action in facts.actions if action.tool]
     closed = {
         **_CLOSED,
         ("context", "tool", "server"): ("server", frozenset(server for server, _, _ in tools)),

@@ -1,13 +1,14 @@
 """What lint knows of one tool: its descriptor as it is written, and where each part of it stands."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from authz.core.json_schema import is_null, steps_of
 from authz.core.lint.table import Hit
 from authz.core.pointer import Tokens, format_pointer
 from authz.model.resource import Authority
+from authz.model.tool import Role
 
 Path = tuple[str | int, ...]
 _SHELVES: Final = ("properties", "patternProperties", "$defs", "definitions")
@@ -23,6 +24,8 @@ class AccessFacts:
     """What the entry says; `None` where it says nothing."""
     derived: Authority | None
     """The least that is derived for it; `None` for a tool that could not be compiled."""
+    kind: str = ""
+    at: Tokens | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,10 @@ class ToolFacts:
     has_retention: bool
     has_probe: bool
     reviewed: bool = True
+    is_command: bool = False
+    """Whether its server is run by a command: it is no url, and not in the runtime itself."""
+    roles: Mapping[Tokens, Role] = field(default_factory=dict)
+    may_start_with_dash: tuple[Tokens, ...] = ()
 
     def at(self, message: str, hint: str, path: Path = (), pointer: Tokens | None = None) -> Hit:
         """A finding about the part at `path`, or at `pointer` into the schema."""

@@ -123,7 +123,9 @@ class Matched:
         return False if "." in text else self._name_like((None, ".", *text))
 
     def _name_like(self, wanted: tuple[str | None, ...]) -> bool | None:
-        return None if _may_overlap(self.pattern.parts[-1], wanted) else False
+        part = self.pattern.parts[-1]
+        overlap = _known_overlap if len(part) <= _REMEMBERED_CHARACTERS else _may_overlap
+        return None if overlap(part, wanted) else False
 
     def _any_named(self, elements: Sequence[Any]) -> bool | None:
         """Whether a name on the way to the file, or its own, is one of these."""
@@ -204,7 +206,10 @@ _EXPRESSIONS: Final = (
 )
 
 
-@lru_cache(maxsize=4096)
+_REMEMBERED_CHARACTERS: Final = 64
+"""Longer parts of a pattern are not remembered, so that nobody can fill memory with them."""
+
+
 def _may_overlap(part: str, wanted: tuple[str | None, ...]) -> bool:
     """Whether a name may match both a part of a pattern and these characters; `None` is any run of them."""
     if not all(char is None or char.isascii() for char in wanted):
@@ -230,3 +235,6 @@ def _may_overlap(part: str, wanted: tuple[str | None, ...]) -> bool:
         if left and right and None not in (*left, *right) and (left == ["?"] or left == right):
             pending.append((i + 1, j + 1))
     return False
+
+
+_known_overlap = lru_cache(maxsize=4096)(_may_overlap)

@@ -10,6 +10,8 @@ from authz.core.policy.scopes import Uid
 
 MAX_PARSED: Final = 8192
 """In entities of the bundle, over all that is kept: a principal and its user count as two."""
+ENTITY_CHARACTERS: Final = 512
+"""Of JSON that an entity has at most; what has more counts for several."""
 
 _Key = tuple[PreparedEntities, str, frozenset[Uid]]
 
@@ -19,7 +21,7 @@ class ParsedEntities:
 
     def __init__(self, max_parsed: int = MAX_PARSED) -> None:
         self._max_parsed = max_parsed
-        self._kept: OrderedDict[_Key, Any] = OrderedDict()
+        self._kept: OrderedDict[_Key, tuple[Any, int]] = OrderedDict()
         self._held = 0
         self.hits = 0
         self.misses = 0
@@ -43,18 +45,16 @@ class ParsedEntities:
         if found is not None:
             self.hits += 1
             self._kept.move_to_end(key)
-            return found
+            return found[0]
         self.misses += 1
         documents = {tool[0]: tool[1], **principal.documents(literals)}
-        found = cedarpy.Entities.from_json_str(join_documents(documents), schema)
-        self._kept[key] = found
-        self._held += _weight(key)
+        document = join_documents(documents)
+        parsed = cedarpy.Entities.from_json_str(document, schema)
+        # The principal, its user and the literals; and what these lead to, which can be any number of groups.
+        weight = max(2 + len(literals), len(document) // ENTITY_CHARACTERS)
+        self._kept[key] = parsed, weight
+        self._held += weight
         while self._held > self._max_parsed and len(self._kept) > 1:
-            dropped, _ = self._kept.popitem(last=False)
-            self._held -= _weight(dropped)
-        return found
-
-
-def _weight(key: _Key) -> int:
-    """What an entry counts for: the principal, its user and the literals; not what these lead to."""
-    return 2 + len(key[2])
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._held -= dropped
+        return parsed

@@ -23,6 +23,8 @@ from authz.model.decision import RuleKind
 from authz.model.resource import PathPattern, Resource
 
 MAX_CACHED_ROOTS: Final = 1024
+MAX_CACHED_CHARACTERS: Final = 1024
+"""Of a root. Longer ones are not remembered, so that nobody can fill memory with them."""
 Uid = tuple[str, str]
 _CONTAINERS: Final = frozenset(("Directory", "UrlPath", "Repo", "Schema", "Database"))
 _HOLDING: Final = _CONTAINERS | {"Host", "Domain"}
@@ -85,12 +87,15 @@ class NamedPlaces:
         if found is not None:
             self._beneath.move_to_end(key)
             return found
-        found = self._beneath[key] = tuple(
+        found = tuple(
             place
             for place in self._for(names).places
             if (place.entity.type, place.entity.id) != root
             and any((entity.type, entity.id) == container for entity in place.chain)
         )
+        if len(container[1]) + len(root[1]) > MAX_CACHED_CHARACTERS:
+            return found
+        self._beneath[key] = found
         if len(self._beneath) > MAX_CACHED_ROOTS:
             self._beneath.popitem(last=False)
         return found

@@ -7,11 +7,14 @@ out what nobody asks for, not what everybody does.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from authz.core.policy.scopes import Scoped
 
 Entry = TypeVar("Entry")
+
+ENTITIES_A_POLICY: Final = 64
+"""That take as much memory, named in a set, as a policy does that Cedar has parsed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,10 +41,10 @@ class SetCache(Generic[Entry]):
         self._build = build
         self._max_policies = max_policies
         self._max_entries = max_entries
-        self._entries: OrderedDict[Hashable, tuple[Entry, tuple[PolicySetHandle, ...]]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Entry, tuple[PolicySetHandle, ...], int]] = OrderedDict()
         self._handles: dict[frozenset[int], PolicySetHandle] = {}
         self.held = 0
-        """Policies in all sets together; a set that is shared counts once."""
+        """Policies in all sets together; a set that is shared counts once. And what takes as much as they."""
         self.built = 0
         self.evicted = 0
 
@@ -65,8 +68,12 @@ class SetCache(Generic[Entry]):
             found = PolicySetHandle(key=key, parsed=self._build(policies))
         return found
 
-    def put(self, key: Hashable, entry: Entry, handles: tuple[PolicySetHandle, ...] = ()) -> None:
-        """Keep an entry with the sets that it needs."""
+    def put(
+        self, key: Hashable, entry: Entry, handles: tuple[PolicySetHandle, ...] = (), *, entities: int = 0
+    ) -> None:
+        """Keep an entry with the sets that it needs. `entities` is how many it and its key name besides."""
+        more = entities // ENTITIES_A_POLICY
+        self.held += more
         for handle in handles:
             if handle.uses == 0:
                 self._handles[handle.key] = handle
@@ -74,17 +81,18 @@ class SetCache(Generic[Entry]):
             handle.uses += 1
         replaced = self._entries.pop(key, None)
         if replaced is not None:
-            self._release(replaced[1])
-        self._entries[key] = (entry, handles)
+            self._release(*replaced[1:])
+        self._entries[key] = (entry, handles, more)
         # The newest stays in any case: it is about to be used.
         while len(self._entries) > 1 and (
             self.held > self._max_policies or len(self._entries) > self._max_entries
         ):
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self._release(dropped)
+            _, (_, dropped, named) = self._entries.popitem(last=False)
+            self._release(dropped, named)
             self.evicted += 1
 
-    def _release(self, handles: tuple[PolicySetHandle, ...]) -> None:
+    def _release(self, handles: tuple[PolicySetHandle, ...], more: int) -> None:
+        self.held -= more
         for handle in handles:
             handle.uses -= 1
             if handle.uses == 0:

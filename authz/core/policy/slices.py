@@ -132,7 +132,7 @@ class Slicer:
             chosen = self._candidates_of(names, kinds).preview(lambda one: _concerns(one, named))
             handle = self.cache.handle(chosen)
             found = Preview(handle=handle, literals=_literals(chosen))
-            self.cache.put(key, found, (handle,))
+            self.cache.put(key, found, (handle,), entities=len(found.literals) + len(named))
         return found
 
     def _candidates_of(self, names: tuple[str, ...], kinds: Iterable[str], step: Step = go_on) -> Candidates:
@@ -183,7 +183,7 @@ class Slicer:
             sets=(*wide.whole.sets, *handles),
             literals=wide.whole.literals.union(*(_literals(fragment) for fragment in fragments)),
         )
-        self.cache.put(key, found, found.sets)
+        self.cache.put(key, found, found.sets, entities=len(found.literals) + len(named))
         return found
 
     def _wide(self, names: tuple[str, ...], kind: str, named: frozenset[Uid]) -> _Wide:
@@ -200,7 +200,7 @@ class Slicer:
                 policies=() if handles else tuple(chosen),
                 whole=Slice(sets=handles, literals=_literals(chosen)),
             )
-            self.cache.put(key, found, handles)
+            self.cache.put(key, found, handles, entities=len(found.whole.literals) + len(named))
         return found
 
     def _concerning(
@@ -213,7 +213,7 @@ class Slicer:
         found = Slice(
             sets=handles, literals=frozenset[Uid]().union(*(_literals(fragment) for fragment in fragments))
         )
-        self.cache.put(key, found, handles)
+        self.cache.put(key, found, handles, entities=len(found.literals))
         return found
 
 

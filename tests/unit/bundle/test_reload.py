@@ -1,5 +1,6 @@
 """Loading while the service runs: what each state of the files comes to."""
 
+import ast
 import asyncio
 import base64
 import gc
@@ -14,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import psutil
@@ -49,6 +51,19 @@ async def load(folder: Path, *, limits: TrialLimits | None = None) -> Ruleset | 
         return await loader.load("default", IN_FORCE)
     finally:
         loader.close()
+
+
+async def test_only_a_bundle_that_loads_is_left_out_of_collections(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "bundle")
+    gc.collect()
+    frozen = gc.get_freeze_count()
+    (folder / "rules/more.cedar").write_text("permit (principal")
+    await problems(folder)
+    assert gc.get_freeze_count() <= frozen
+    (folder / "rules/more.cedar").unlink()
+    assert await load(folder) is not None
+    assert gc.get_freeze_count() > frozen
+    gc.unfreeze()
 
 
 async def problems(folder: Path, *, limits: TrialLimits | None = None) -> tuple[BundleProblem, ...]:
@@ -195,11 +210,52 @@ async def test_a_trial_that_does_not_end_is_ended(tmp_path: Path) -> None:
     assert await load(folder) is not None
 
 
-async def test_a_trial_that_others_keep_from_the_processors_is_begun_again_with_a_share_of_them(
-    tmp_path: Path,
-) -> None:
+async def test_a_trial_that_others_keep_from_the_processors_gets_a_share_of_them(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "bundle")
-    assert await load(folder, limits=TrialLimits(idle_seconds=0.01)) is not None
+    assert await load(folder, limits=TrialLimits(idle_seconds=0.01, nice_seconds=0.01)) is not None
+
+
+@pytest.mark.parametrize(("may_raise", "started"), [(True, 1), (False, 3)])
+def test_it_is_begun_again_only_where_it_cannot_be_given_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, may_raise: bool, started: int
+) -> None:
+    """What it has done so far would be lost."""
+    folder = write_bundle(tmp_path / "bundle")
+    monkeypatch.setattr("authz.bundle.trial_process.raised", lambda pid, courtesy: may_raise)
+    # Less than an interpreter takes to start, twice.
+    trial = TrialProcess(folder, TrialLimits(idle_seconds=0.005, nice_seconds=0.005))
+    asked = request_for(folder, PROTECTED, IN_FORCE, cpu_seconds=60, memory_bytes=4 * 1024**3)
+    assert b'"outcome": "good"' in trial.run(asked)
+    assert trial.started == started
+
+
+@pytest.mark.parametrize(
+    ("bound", "idle", "nice"), [(None, 10, 120), (5, 0.625, 1.25), (60, 7.5, 15), (86400, 10, 120)]
+)
+def test_a_change_is_in_force_before_what_it_replaces_is_stale(
+    bound: float | None, idle: float, nice: float
+) -> None:
+    limits = TrialLimits.within(bound)
+    assert (limits.idle_seconds, limits.nice_seconds, limits.seconds) == (idle, nice, 120)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has such a class")
+def test_a_running_process_is_raised_where_the_system_lets_us() -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    with subprocess.Popen(command("authz.bundle.trial", Courtesy.IDLE), stdin=subprocess.PIPE) as process:
+
+        def priority() -> tuple[int, int]:
+            return os.sched_getscheduler(process.pid), os.getpriority(os.PRIO_PROCESS, process.pid)
+
+        wait_until(lambda: priority() == (os.SCHED_IDLE, own + 10))
+        if processes.raised(process.pid, Courtesy.NICE):
+            assert priority() == (os.SCHED_OTHER, own + 10)
+            assert processes.raised(process.pid, Courtesy.NONE)
+            assert priority() == (os.SCHED_OTHER, own)
+        else:
+            assert priority() == (os.SCHED_IDLE, own + 10)
+        process.kill()
+    assert not processes.raised(process.pid, Courtesy.NONE)
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has such a class")
@@ -318,6 +374,36 @@ def test_the_digest_of_the_program_is_that_of_its_source(
     with (copy / "core/decide.py").open("a") as file:
         file.write("\n")
     assert processes.program_digest.__wrapped__() != here
+
+
+def test_the_digest_is_of_every_package_that_decides_what_a_bundle_comes_to() -> None:
+    # What is signed and verified with keys is no part of a bundle.
+    others = {"cryptography", "pyjwt"}
+    providers = packages_distributions()
+    imported = set()
+    for part in ("core", "model"):
+        for file in (processes.PACKAGE / part).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    imported.add(node.module.partition(".")[0])
+                elif isinstance(node, ast.Import):
+                    imported |= {name.name.partition(".")[0] for name in node.names}
+    needed = {
+        distribution.lower().replace("_", "-")
+        for module in imported - {"authz"} - sys.stdlib_module_names
+        for distribution in providers.get(module, [module])
+    }
+    assert len(needed) > 10
+    assert needed - others <= set(processes._DECIDES_WITH)
+
+
+def test_another_version_of_one_is_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = processes.program_digest.__wrapped__()
+    known = processes._version
+    for name in processes._DECIDES_WITH:
+        changed = {name: "0"}.get
+        monkeypatch.setattr(processes, "_version", lambda one, changed=changed: changed(one) or known(one))
+        assert processes.program_digest.__wrapped__() != here
 
 
 async def test_only_what_changed_is_validated(tmp_path: Path) -> None:

@@ -130,6 +130,19 @@ def test_other_ports_and_hosts_are_free() -> None:
         assert decide_in(WORLD, call("web/fetch", url=url)).decision.effect is Effect.ALLOW, url
 
 
+def test_nor_is_the_address_that_callers_know_it_by() -> None:
+    """Whatever the path: on that port of that host, and on no other."""
+    ruleset = world(protected=Protected(port=8099, public=("gateway.example.com", 443)))
+    for url in (
+        "https://gateway.example.com/decide",
+        "https://GATEWAY.example.com./x",
+        "http://127.0.0.1:8099/",
+    ):
+        assert rules_of(decide_in(ruleset, call("web/fetch", url=url))) == [SELF_RULE], url
+    for url in ("https://gateway.example.com:8099/", "http://gateway.example.com/", "https://a.example.com/"):
+        assert decide_in(ruleset, call("web/fetch", url=url)).decision.effect is Effect.ALLOW, url
+
+
 def test_a_listener_on_every_address_is_behind_every_address_that_is_not_global() -> None:
     ruleset = world(protected=Protected(hosts=frozenset({"192.0.2.7"}), port=8099, non_global_addresses=True))
     for url in ("http://10.1.2.3:8099/", "http://[fd00::1]:8099/", "http://192.0.2.7:8099/"):

@@ -15,6 +15,7 @@ from authz.bundle.watch import (
     SCAN_SHARE,
     SETTLE_SECONDS,
     YOUNG_SETTLE_SECONDS,
+    FolderWatch,
     _still_seconds,
     scan,
     warn_of_slow_scan,
@@ -22,7 +23,7 @@ from authz.bundle.watch import (
 from authz.errors import StoreUnavailable
 from authz.model.record import Committed
 from authz.ports import CommitUnit
-from authz.service.bundles import BundleState, ReloadOutcome, TriggerKind
+from authz.service.bundles import Attempt, BundleState, ReloadOutcome, Trigger, TriggerKind
 from tests.support.bundles import write_bundle
 from tests.support.reloading import FORBID, Reloading, reloading
 from tests.support.waiting import until
@@ -217,6 +218,74 @@ async def test_scans_confirm_that_the_files_are_in_force_only_while_they_are(tmp
         running.write(PERMIT_ALL)
         assert await watch._look()
         assert running.bundles.unconfirmed_seconds("default") == 0
+
+
+def exchange(running: Reloading, other: Path) -> None:
+    """The bundle's folder under the name of `other`, and that one in its place: nothing in them changes."""
+    aside = other.with_name("aside")
+    running.folder.rename(aside)
+    other.rename(running.folder)
+    aside.rename(other)
+
+
+async def test_files_that_only_look_as_before_do_not_confirm_what_another_reload_has_read(
+    tmp_path: Path,
+) -> None:
+    """Between two scans another bundle stood there, was loaded by a caller, and went away again."""
+    async with reloading(tmp_path, max_staleness_seconds=150) as running:
+        watch = running.watch()
+        assert not await watch._look()
+        before = running.version
+        other = write_bundle(tmp_path / "other", rules=FORBID)
+        exchange(running, other)
+        assert (await running.reload(kind=TriggerKind.API)).outcome is ReloadOutcome.LOADED
+        exchange(running, other)
+        assert running.version != before
+        assert not running.bundles.confirm("default", running.monotonic.now, before)
+        assert await watch._look()
+        assert running.version == before
+        running.monotonic.now += 100
+        assert not await watch._look()
+        assert running.bundles.unconfirmed_seconds("default") == 0
+
+
+async def test_files_that_were_exchanged_while_they_were_loaded_are_loaded_again(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+        watch = running.watch()
+        other = write_bundle(tmp_path / "other", rules=FORBID)
+        reload = running.reloads.reload
+
+        async def exchanged(tenant: str, trigger: Trigger) -> Attempt:
+            exchange(running, other)
+            return await reload(tenant, trigger)
+
+        running.write(PERMIT_ALL + "// once more")
+        running.reloads.reload = exchanged  # type: ignore[method-assign]
+        assert await watch._look()
+        running.reloads.reload = reload  # type: ignore[method-assign]
+        assert "closed" in running.bundles.status("default").ruleset.engine.policies
+        exchange(running, other)
+        # They look as they did when the watch asked for them, and are not what it got.
+        running.monotonic.now += 100
+        assert await watch._look()
+        assert "closed" not in running.bundles.status("default").ruleset.engine.policies
+        assert running.version == read_sources(running.folder).version
+
+
+async def test_a_watch_that_begins_on_files_that_moved_reads_them_again(tmp_path: Path) -> None:
+    async with reloading(tmp_path) as running:
+        watch = FolderWatch(
+            tenant="default",
+            folder=running.folder,
+            bundles=running.bundles,
+            reloads=running.reloads,
+            loaded=(),
+        )
+        assert await watch._look()
+        attempt = running.bundles.status("default").last_attempt
+        assert attempt is not None
+        assert attempt.outcome is ReloadOutcome.UNCHANGED
+        assert not await watch._look()
 
 
 def test_a_scan_tells_states_apart_and_survives_anything(tmp_path: Path) -> None:

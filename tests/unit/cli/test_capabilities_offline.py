@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from authz_client.capabilities import (
+    BadKey,
     VerifiedProof,
     now_seconds,
     public_key,
@@ -276,6 +278,12 @@ def test_keygen_makes_a_key_that_nobody_else_can_read(
         assert main(["capabilities", "keygen", str(tmp_path / name)]) == 2
         assert "never written over" in capsys.readouterr().err
         assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_pipe_is_no_key_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "k.json", 0o600)
+    with pytest.raises(BadKey, match="no regular file"):
+        read_key(tmp_path / "k.json")
 
 
 def live_chain(folder: Path, **changes: Any) -> tuple[str, ...]:

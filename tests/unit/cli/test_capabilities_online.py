@@ -168,6 +168,29 @@ def test_the_life_of_a_capability(shell: Shell) -> None:
     assert "[capability.revoked]" in shell.err
 
 
+def test_the_last_link_of_a_chain_is_revoked_by_its_file(shell: Shell) -> None:
+    """So that nobody copies a hash, which may begin with a dash."""
+    given = shell.issue()
+    shell.run("attenuate", "chain.json", *CHILD, "--json")
+    (shell.folder / "child.json").write_text(shell.out)
+    child = json.loads(shell.out)["link"]
+    told = json.loads(shell.run("revoke", "child.json", "--reason", "it is done", "--json"))
+    assert told["links"] == [child]
+    assert shell.run("introspect", "chain.json").startswith("ACTIVE\n")
+    assert shell.run("introspect", "child.json", code=1).startswith("NOT ACTIVE: revoked_link (link 0)\n")
+    told = json.loads(shell.run("revoke", "chain.json", "--reason", "it is done", "--json"))
+    assert told["links"] == [given["link"]]
+
+
+@pytest.mark.parametrize("words", [("chain.json", "--jti", "a"), ()])
+def test_what_to_revoke_is_named_once(shell: Shell, words: tuple[str, ...]) -> None:
+    shell.issue()
+    with pytest.raises(SystemExit) as ended:
+        shell.run("revoke", *words, "--reason", "x")
+    assert ended.value.code == 2
+    assert shell.run("introspect", "chain.json").startswith("ACTIVE\n")
+
+
 def test_list_filters_and_pages(shell: Shell) -> None:
     for _ in range(3):
         shell.issue("--agent", "pager")

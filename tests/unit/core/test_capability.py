@@ -11,6 +11,7 @@ from authz_client.capabilities import Ancestor, Budget, issue_root
 
 from authz.core.capability import links_seen
 from authz.core.decide import Outcome, decide
+from authz.core.redact import Redactor
 from authz.model.call import Call
 from authz.model.capability import BudgetShare, LinkOrigin
 from authz.model.decision import Code, Effect
@@ -49,6 +50,7 @@ from tests.support.world import (
 
 WORLD = world()
 ALL = ["fs/file_read", "fs/file_edit", "fs/file_remove", "fs/file_copy"]
+REDACTOR = Redactor(b"r" * 32)
 ROOT = issued([entry(ALL, "file:///workspace")])
 CHILD = handed_on(ROOT, [entry("fs/file_read", "file:///workspace/a")])
 GRANDCHILD = handed_on(CHILD)
@@ -112,11 +114,23 @@ def test_who_acts_for_nobody_is_its_own_subject() -> None:
     own = issued([entry(ALL, "file:///workspace")], subject="coder-1", agent=None)
     handed = handed_on(own)
     for made, chain in ((READ, own), (CHILD_READ, handed)):
-        for user in (None, "coder-1"):
-            named = replace(made, subject=replace(made.subject, on_behalf_of=user))
-            assert allowed(decide_holding(WORLD, named, chain))
-        decision = decide_holding(WORLD, made, chain).decision
+        assert allowed(decide_holding(WORLD, for_user(made, None), chain))
+        # Not even for a user of the agent's own name.
+        for user in ("ada", "coder-1"):
+            decision = decide_holding(WORLD, for_user(made, user), chain).decision
+            assert decision.code is Code.CAPABILITY_SUBJECT
+
+
+@pytest.mark.parametrize("user", [None, "coder-1", "sub-1", "", "Ada"])
+def test_what_was_given_for_a_user_speaks_for_no_other(user: str | None) -> None:
+    for made, chain in ((READ, ROOT), (CHILD_READ, handed_on(ROOT))):
+        assert allowed(decide_holding(WORLD, for_user(made, "ada"), chain))
+        decision = decide_holding(WORLD, for_user(made, user), chain).decision
         assert decision.code is Code.CAPABILITY_SUBJECT
+
+
+def for_user(made: Call, user: str | None) -> Call:
+    return replace(made, subject=replace(made.subject, on_behalf_of=user))
 
 
 # Which objects, and trees of them
@@ -275,7 +289,7 @@ def test_labels_of_tools_cannot_say_that_a_session_was_delegated() -> None:
 
 def test_links_that_were_made_offline_are_recorded_as_they_are_seen() -> None:
     chain = verified(GRANDCHILD)
-    rows = links_seen(chain, root_record(ROOT), caller_of(WORLD))
+    rows = links_seen(chain, root_record(ROOT), caller_of(WORLD), REDACTOR)
     assert [row.link_hash for row in rows] == [link.link_hash for link in chain.links[1:]]
     assert [row.parent_hash for row in rows] == [link.link_hash for link in chain.links[:-1]]
     assert {(row.root_hash, row.origin, row.tenant, row.issued_by) for row in rows} == {
@@ -289,7 +303,7 @@ def test_links_that_were_made_offline_are_recorded_as_they_are_seen() -> None:
     assert rows[0].details == (
         '[{"actions":["fs/file_read"],"locations":["file:///workspace/a"],"type":"agent_tool_call"}]'
     )
-    assert links_seen(verified(ROOT), root_record(ROOT), caller_of(WORLD)) == ()
+    assert links_seen(verified(ROOT), root_record(ROOT), caller_of(WORLD), REDACTOR) == ()
 
 
 def test_a_child_with_the_jti_of_a_victim_does_not_share_its_budget() -> None:

@@ -92,6 +92,8 @@ def test_every_code_can_come_out() -> None:
     reached |= {Code.POLICY_ERROR}  # test_policy_engine
     reached |= {code for code in Code if code.value.startswith("operation.")}  # test_operation
     reached |= {Code.APPROVAL_GRANTED}  # test_operation
+    reached |= {Code.APPROVAL_DENIED}  # test_approval_match
+    reached |= {Code.APPROVAL_TOO_MANY_PENDING, Code.APPROVAL_ASKED_TOO_OFTEN}  # test_approval_limits
     reached |= {Code.CANONICAL_TOO_MANY}  # test_tools
     reached |= {Code.LIMIT_RATE, Code.LIMIT_CONCURRENCY, Code.LIMIT_COST}  # test_limits
     reached |= {code for code in Code if code.value.startswith("capability.")}  # test_capability, test_budget

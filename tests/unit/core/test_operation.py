@@ -191,8 +191,8 @@ def test_an_allow_by_approval_does_not_say_that_one_is_required() -> None:
 def settled(made: Call, state: OperationState, **more: Any) -> OperationRecord:
     """The operation of a call whose runtime settles, in some state."""
     known = reserved(decide_in(WORLD, made), state=state)
-    more = {"settles": True, "first_at_ms": NOW_MS, "external_id": "x-1", "result_digest": "sha256:r"} | more
-    return replace(known, **more)
+    defaults: dict[str, Any] = {"settles": True, "first_at_ms": NOW_MS, "external_id": "x-1"}
+    return replace(known, **(defaults | {"result_digest": "sha256:r"} | more))
 
 
 STARTING = replace(EDIT, settles=True, start=Start(attempt="a", timeout_ms=600_000))

@@ -102,7 +102,7 @@ def test_the_canonical_value_is_what_counts() -> None:
 
 
 def test_a_reviewer_may_say_that_no_program_gets_it() -> None:
-    listed = {"may_start_with_dash": ["/revision", "/names"]}
+    listed: dict[str, Any] = {"may_start_with_dash": ["/revision", "/names"]}
     assert decide({"revision": "-x", "names": ["-y"]}, **listed).effect is Effect.ALLOW
     assert decide({"nested": {"order": "-n"}}, **listed).code is Code.CANONICAL_REFUSED
 
@@ -118,7 +118,7 @@ def test_a_reviewer_may_say_that_no_program_gets_it() -> None:
 )
 def test_of_a_draft_no_text_looks_like_an_option(message: str, expected: Code | None) -> None:
     """Its roles are guesses: a revision is a text to them. Nor is it believed what it lists."""
-    draft = {"reviewed": False, "may_start_with_dash": ["/message", "/revision"]}
+    draft: dict[str, Any] = {"reviewed": False, "may_start_with_dash": ["/message", "/revision"]}
     decided = decide({"message": message}, **draft)
     assert (decided.code if decided.effect is Effect.DENY else None) == expected
     assert decide({"revision": "-x"}, **draft).code is Code.CANONICAL_REFUSED

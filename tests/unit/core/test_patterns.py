@@ -31,8 +31,8 @@ DEEP = '@id("deep") forbid (principal, action, resource in Directory::"/workspac
 HIDDEN = '@id("hidden") forbid (principal, action, resource in Directory::"/workspace/.hidden");'
 
 
-def decide(rules: str, line: str, **known: object) -> Decision:
-    return decide_in(world(rules, tools=SHELL), call("shell/run", command=line, **known)).decision
+def decide(rules: str, line: str) -> Decision:
+    return decide_in(world(rules, tools=SHELL), call("shell/run", command=line)).decision
 
 
 def effect(rules: str, line: str) -> tuple[Effect, list[str]]:

@@ -114,7 +114,8 @@ def _set(parts: list[Made]) -> Made:
 
 
 def _choice(parts: list[Made]) -> Made:
-    text = f"if {parts[0][0]} then {parts[-1][0]} else {parts[0][0]}"
+    parts = [parts[0], parts[-1]]
+    text = f"if {parts[0][0]} then {parts[1][0]} else {parts[0][0]}"
     return text, max(part[1] for part in parts), 1 + max(part[2] for part in parts)
 
 

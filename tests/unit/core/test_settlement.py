@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from authz_client.capabilities import NOTHING_REVOKED, Ancestor, Revocations, generate_key
 
 from authz.core.settlement import (
     KEY_RETENTION_MS,
@@ -26,7 +27,8 @@ from authz.core.settlement import (
     lease_token,
     state_at,
 )
-from authz.model.operation import OperationRecord, OperationState
+from authz.model.capability import TokenRules
+from authz.model.operation import Basis, OperationRecord, OperationState
 from authz.model.record import EventType
 
 NOW_MS = 1_800_000_000_000
@@ -116,6 +118,74 @@ def test_the_end_of_a_lease_is_written_down_where_something_was_to_be_said(
         assert move is None
 
 
+def test_what_a_ticket_was_given_for_is_unknown_at_its_end() -> None:
+    """A tool server takes a ticket offline: that its holder said nothing proves nothing."""
+    found = operation(S.RESERVED, settles=True, ticketed=True, ends_ms=NOW_MS)
+    move = lapse(found, NOW_MS)
+    assert move is not None
+    assert (move.after.state, move.refunds) == (S.UNKNOWN, False)
+    resolved = check_resolve(move.after, NOW_MS, Outcome(state=S.NOT_EXECUTED))
+    assert isinstance(resolved, Move)
+    assert resolved.refunds
+    early = operation(S.UNKNOWN, settles=True, ticketed=True, ends_ms=NOW_MS + 1)
+    refused = check_resolve(early, NOW_MS, Outcome(state=S.NOT_EXECUTED))
+    assert isinstance(refused, NotPossible)
+    assert refused.code is ReportCode.NOT_PROVEN
+
+
+HANDLES = tuple(
+    Ancestor(link=f"link-{number}", jti=f"jti-{number}", jkt=f"key-{number}", agent=f"a-{number}")
+    for number in range(3)
+)
+KEY = generate_key()
+
+
+def rules(revoked: Revocations = NOTHING_REVOKED, kid: str = "k-1") -> TokenRules:
+    return TokenRules(
+        issuer="i",
+        audience="a",
+        keys={kid: KEY.public},
+        revoked=revoked,
+        max_lifetime_seconds=60,
+        skew_seconds=60,
+        max_depth=8,
+    )
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize(("kind", "handle"), [("links", "link"), ("jtis", "jti"), ("holders", "key")])
+@pytest.mark.parametrize("state", [S.RESERVED, S.EXECUTING])
+def test_nothing_begins_by_what_was_revoked(
+    state: OperationState, kind: str, handle: str, number: int
+) -> None:
+    """By any handle of any link; nor does what began already begin once more."""
+    basis = Basis(handles=HANDLES, kid="k-1", expires_at_ms=NOW_MS + 50_000)
+    found = operation(state, settles=True, basis=basis, attempt="a")
+    assert not isinstance(check_start(found, NOW_MS, "a", None, rules()), NotPossible)
+    revoked = Revocations(**{kind: frozenset({f"{handle}-{number}"})})
+    change = check_start(found, NOW_MS, "a", None, rules(revoked))
+    assert isinstance(change, NotPossible)
+    assert change.code is ReportCode.CAPABILITY_ENDED
+
+
+@pytest.mark.parametrize(
+    ("known", "ends_ms"), [(None, 1), (rules(kid="k-2"), 1), (rules(), 0), (rules(), -1)]
+)
+def test_nothing_begins_by_what_is_not_known_to_be_in_force(known: TokenRules | None, ends_ms: int) -> None:
+    basis = Basis(handles=HANDLES, kid="k-1", expires_at_ms=NOW_MS + ends_ms)
+    change = check_start(operation(S.RESERVED, basis=basis), NOW_MS, "a", None, known)
+    assert isinstance(change, NotPossible)
+    assert change.code is ReportCode.CAPABILITY_ENDED
+
+
+def test_a_lease_never_outlives_its_capability() -> None:
+    basis = Basis(handles=HANDLES, kid="k-1", expires_at_ms=NOW_MS + 5000)
+    found = operation(S.RESERVED, settles=True, basis=basis, ends_ms=NOW_MS + 5000)
+    begun = check_start(found, NOW_MS, "a", 600_000, rules())
+    assert isinstance(begun, Move)
+    assert begun.after.expires_at_ms == NOW_MS + 5000
+
+
 def test_what_is_due_is_what_lapses() -> None:
     """The store finds by `due_ms` what `lapse` would write down, and nothing else."""
     for state, settles in itertools.product(S, (True, False)):
@@ -128,13 +198,15 @@ def test_what_is_due_is_what_lapses() -> None:
     "outcome", [S.SUCCEEDED, S.FAILED_RETRYABLE, S.FAILED_FINAL, S.UNKNOWN, S.NOT_EXECUTED]
 )
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("ticketed", [False, True])
 @pytest.mark.parametrize("settles", [True, False])
 @pytest.mark.parametrize("state", list(S))
 def test_only_what_is_proven_not_to_have_run_is_given_back(
-    state: OperationState, settles: bool, late: bool, outcome: OperationState
+    state: OperationState, settles: bool, ticketed: bool, late: bool, outcome: OperationState
 ) -> None:
     """By any report from any state: whatever gives back ends in `not_executed`, and is proven."""
-    found = operation(state, ends_ms=NOW_MS if late else NOW_MS + 1, settles=settles)
+    ends_ms = NOW_MS if late else NOW_MS + 1
+    found = operation(state, ends_ms=ends_ms, settles=settles, ticketed=ticketed)
     told = Outcome(state=outcome, external_id="x-1")
     held, examined = check_settle(found, NOW_MS, told), check_resolve(found, NOW_MS, told)
     now = state_at(found, NOW_MS)
@@ -142,12 +214,14 @@ def test_only_what_is_proven_not_to_have_run_is_given_back(
         assert (now, outcome, By.HOLDER) in TRANSITIONS
         assert held.refunds == (outcome is S.NOT_EXECUTED)
         if held.refunds:
-            assert (state, settles, late) == (S.RESERVED, True, False)
+            assert (state, settles, ticketed, late) == (S.RESERVED, True, False, False)
         assert (held.after.state, held.after.external_id, held.source) == (outcome, "x-1", now)
     if isinstance(examined, Move):
         assert now is S.UNKNOWN
         assert outcome in (S.SUCCEEDED, S.NOT_EXECUTED)
         assert examined.refunds == (outcome is S.NOT_EXECUTED)
+        # As long as its lease runs a ticket can still be used.
+        assert late or not (ticketed and examined.refunds)
     if now is S.UNKNOWN:
         assert isinstance(held, Move) == (outcome is S.SUCCEEDED)
     if now in ENDED:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from authz.core.delegation import delegated_label
+from authz.core.delegation import delegated_label, delegated_trace_label
 from authz.core.fingerprint import session_key, trace_key
 from authz.errors import AuthzError, RevocationsStale
 from authz.model.call import Call
@@ -290,10 +290,8 @@ def with_parent(made: Call) -> Call:
         lambda: with_parent(reading("/workspace/a", agent="sub-1")),
         lambda: fresh(reading("/workspace/a", agent="sub-1"), parent_trace="t-0"),
         lambda: proved(reading("/workspace/a", agent="sub-1"), CHILD),
-        # Denied, and a proof that does not hold, and a chain that is no good: it said that it is a child.
+        # Denied, and yet its holder proved to be a child.
         lambda: proved(reading("/workspace/b", agent="sub-1"), CHILD),
-        lambda: replace(proved(reading("/workspace/a", agent="sub-1"), CHILD), proof=None),
-        lambda: replace(proved(reading("/workspace/a", agent="sub-1"), CHILD), capability=(*ROOT, "x")),
     ],
 )
 async def test_a_child_that_leaves_everything_out_is_still_a_child(said: Any) -> None:
@@ -311,6 +309,40 @@ async def test_a_child_that_leaves_everything_out_is_still_a_child(said: Any) ->
     assert await code_of(running, proved(fresh(bare), CHILD)) is Code.POLICY_PERMIT
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        # No proof, a chain that is none, and one that its holder shows as somebody else.
+        lambda: replace(proved(reading("/workspace/a"), CHILD), proof=None),
+        lambda: replace(proved(reading("/workspace/a"), CHILD), capability=(*ROOT, "x")),
+        lambda: replace(proved(reading("/workspace/a"), CHILD), capability=("x", "y")),
+        lambda: proved(reading("/workspace/a"), CHILD),
+    ],
+)
+async def test_a_chain_that_is_not_the_callers_own_marks_nobody(sent: Any) -> None:
+    """Else whoever may send calls could turn every other agent into a child, session by session."""
+    running = await deciding(DELEGATION)
+    answer = await running.decide(sent())
+    assert (answer.decision.effect, answer.decision.stage) == (Effect.DENY, Stage.CAPABILITY)
+    assert "delegated" not in running.records[-1]
+    assert await code_of(running, reading("/workspace/a")) is Code.POLICY_PERMIT
+
+
+@pytest.mark.parametrize("session", [None, "s-other"])
+async def test_a_child_is_remembered_by_its_trace_too(session: str | None) -> None:
+    """It may leave out its session, or name another one; in another trace its session still tells."""
+    running = await deciding(DELEGATION)
+    await running.decide(with_parent(reading("/workspace/a", agent="sub-1", session="s-9")))
+    assert await code_of(running, reading("/workspace/a", agent="sub-1", session=session)) is (
+        Code.POLICY_FORBID
+    )
+    moved = fresh(with_parent(reading("/workspace/a", agent="sub-1", session="s-9")), trace="t-9")
+    await running.decide(moved)
+    bare = fresh(reading("/workspace/a", agent="sub-1", session=session), trace="t-9")
+    assert await code_of(running, bare) is Code.POLICY_FORBID
+    assert await code_of(running, reading("/workspace/a", session=session)) is Code.POLICY_PERMIT
+
+
 async def test_without_a_session_the_trace_is_remembered() -> None:
     running = await deciding(DELEGATION)
     nameless: dict[str, Any] = {"agent": "sub-1", "session": None}
@@ -323,8 +355,8 @@ async def test_without_a_session_the_trace_is_remembered() -> None:
     assert await code_of(running, anonymous) is Code.POLICY_FORBID
 
 
-async def test_a_trace_that_was_made_for_a_child_is_delegated_from_the_start() -> None:
-    """A task packet names it; whoever works in it, and whatever it says."""
+async def test_a_mark_without_a_name_is_everybodys() -> None:
+    """As databases from before have it."""
     running = await deciding(DELEGATION)
     await running.mark(trace_key(TENANT, "t-child"), DELEGATED)
     for agent in ("coder-1", "sub-1", "anybody"):
@@ -346,12 +378,11 @@ async def test_the_mark_is_written_once() -> None:
     running.ledger.commit = counting  # type: ignore[method-assign]
     for _ in range(3):
         await running.decide(fresh(made, parent_trace="t-0"))
-    key = session_key(TENANT, made)
-    assert [[(one.session_key, one.labels) for one in unit.delegated] for unit in units] == [
-        [(key, frozenset({delegated_label("sub-1")}))],
-        [],
-        [],
+    marks = [
+        (session_key(TENANT, made), frozenset({delegated_label("sub-1")})),
+        (trace_key(TENANT, "t-1"), frozenset({delegated_trace_label("sub-1")})),
     ]
+    assert [[(one.session_key, one.labels) for one in unit.delegated] for unit in units] == [marks, [], []]
 
 
 async def test_a_main_agent_with_a_capability_of_its_own_is_not_marked() -> None:

@@ -29,6 +29,8 @@ def test_every_case_of_the_shipped_bundle_is_explained_as_it_is_decided() -> Non
     """Effect, code, stage and rules; and every rule that determines is one that Cedar says to match."""
     explained_cases = 0
     for case in sample_cases():
+        if not case.is_call:
+            continue  # what may be issued is judged without a call
         answered = answer(case, sample_ruleset())
         explanation = explain(call_of(case, sample_ruleset()), facts_of(case, sample_ruleset()))
         if isinstance(answered, Refused):

@@ -211,7 +211,8 @@ def test_sh4_a_program_is_itself_behind_any_launcher_and_by_any_path(wrappers: l
         assert effect_of(line) is not Effect.ALLOW
 
 
-# (program, its subcommand, options in every spelling, operands)
+# (program, its subcommand, options in every spelling, operands). A beginning of an option is one where every
+# option of the program is listed: elsewhere it may be another's, and is asked for.
 SPELLINGS: Final[list[tuple[str, list[list[list[str]]], list[str]]]] = [
     (
         "rm",
@@ -236,7 +237,7 @@ SPELLINGS: Final[list[tuple[str, list[list[list[str]]], list[str]]]] = [
     (
         "sort",
         [
-            [["-o", "out"], ["-oout"], ["--output=out"], ["--output", "out"], ["--outp=out"]],
+            [["-o", "out"], ["-oout"], ["--output=out"], ["--output", "out"]],
             [["-u"], ["--unique"]],
         ],
         ["a"],
@@ -260,7 +261,7 @@ SPELLINGS: Final[list[tuple[str, list[list[list[str]]], list[str]]]] = [
         [[["-o", "f"], ["-of"], ["--output", "f"]], [["-s"], ["--silent"]], [["-d", "x"], ["--data", "x"]]],
         ["https://e.example/a"],
     ),
-    ("git log", [[["-n", "1"], ["-n1"], ["-1"], ["--max-count=1"]], [["--oneline"], ["--onel"]]], ["a"]),
+    ("git log", [[["-n", "1"], ["-n1"], ["-1"], ["--max-count=1"]], [["--oneline"]]], ["a"]),
     ("git clean", [[["-f"], ["--force"]], [["-d"]], [["-q"], ["--quiet"]]], ["build"]),
     ("git push", [[["-f"], ["--force"]], [["-q"], ["--quiet"]]], ["https://h.example/a/b", "main"]),
     ("touch", [[["-r", "x"], ["-rx"], ["--reference=x"]], [["-a"]], [["-m"]]], ["a"]),

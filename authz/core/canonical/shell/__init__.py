@@ -7,12 +7,13 @@ was understood, never put in its place, so that a rule that forbids one part of 
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from authz.core.canonical.opaque import FAILED
 from authz.core.canonical.shell.effects import Effects, ShellAccess, Unreduced
 from authz.core.canonical.shell.programs import PROGRAMS
 from authz.core.canonical.shell.walk import walk_line
+from authz.core.remembered import ENTRY_BYTES, Remembered, resource_bytes, text_bytes
 from authz.model.resource import Base, NotCanonical, Verb
 
 __all__ = ["ShellAccess", "analyse_shell", "unread_line"]
@@ -32,16 +33,42 @@ def analyse_shell(
     """
     if not isinstance(text, str):
         return NotCanonical(code="shell.type", message="expected a string, send the command as a string")
-    return _remembered(text, base, confined) if len(text) <= _MAX_REMEMBERED else _read(text, base, confined)
+    if len(text) > _MAX_REMEMBERED:
+        return _read(text, base, confined)
+    key = (text, base, confined)
+    found = _remembered.get(key)
+    if found is None:
+        found = _read(text, base, confined)
+        _remembered.put(key, found, _bytes_of(text, base, found))
+    return found
+
+
+_MAX_REMEMBERED: Final = 512
+MAX_REMEMBERED_BYTES: Final = 16 * 1024 * 1024
+"""Of all lines together, with what they come to: their directories may be far longer than they are."""
+_MAX_ENTRY_BYTES: Final = 64 * 1024
+_remembered: Final[Remembered[tuple[ShellAccess, ...]]] = Remembered(
+    max_bytes=MAX_REMEMBERED_BYTES, max_entry_bytes=_MAX_ENTRY_BYTES
+)
+
+
+def _bytes_of(text: str, base: Base, found: tuple[ShellAccess, ...]) -> int:
+    """What a line takes of memory with its key and what it came to."""
+    texts = [text, base.cwd or "", base.root or "", base.home or ""]
+    texts += [part for one in found if one.pattern is not None for part in one.pattern.parts]
+    return ENTRY_BYTES + sum(map(text_bytes, texts)) + resource_bytes(one.resource for one in found)
 
 
 def _read(text: str, base: Base, confined: bool) -> tuple[ShellAccess, ...]:
     effects = Effects(base, text)
     try:
         walk_line(text, base, effects, confined=confined)
-    except (Unreduced, RecursionError) as unreduced:
-        reason = unreduced.reason if isinstance(unreduced, Unreduced) else "too_deep"
-        effects = _opaque(text, base, effects, reason)
+    except Unreduced as unreduced:
+        return _not_reduced(text, base, effects, unreduced.reason)
+    except RecursionError:
+        return _not_reduced(text, base, effects, "too_deep")
+    except Exception:  # noqa: BLE001 - a fault of ours is no verdict: what it hid is asked about
+        return _not_reduced(text, base, effects, FAILED)
     found = tuple(effects.collected())
     if not found:
         effects.opaque("shell.empty")
@@ -49,13 +76,22 @@ def _read(text: str, base: Base, confined: bool) -> tuple[ShellAccess, ...]:
     return found
 
 
-_MAX_REMEMBERED: Final = 512
-_remembered = lru_cache(maxsize=1024)(_read)
+def _not_reduced(text: str, base: Base, effects: Effects, reason: str) -> tuple[ShellAccess, ...]:
+    """What is known of a line that broke off for this reason. Never raises.
+
+    What is mentioned is one thing more that can be too much, or meet the fault again.
+    """
+    for known, why in ((effects, reason), (Effects(base, text), reason)):
+        try:
+            return tuple(_opaque(text, base, known, why).collected())
+        except Exception:  # noqa: BLE001, S112 - the next one has less to it
+            continue
+    return (Effects(base, text).opaque(f"shell.{reason}"),)
 
 
 def unread_line(text: str, base: Base, reason: str) -> tuple[ShellAccess, ...]:
     """A line that nobody has read: opaque, with the programs and the places that it mentions."""
-    return tuple(_opaque(text, base, Effects(base, text), reason).collected())
+    return _not_reduced(text, base, Effects(base, text), reason)
 
 
 def _opaque(text: str, base: Base, effects: Effects, reason: str) -> Effects:

@@ -10,7 +10,7 @@ from tree_sitter import Node
 from authz.core.canonical.pattern import is_pattern
 from authz.core.canonical.shell.builtins import BUILTINS
 from authz.core.canonical.shell.effects import Effects, Unreduced
-from authz.core.canonical.shell.environment import SHELL_OWN, changes_what_runs
+from authz.core.canonical.shell.environment import SHELL_OWN, changes_what_runs, names_place
 from authz.core.canonical.shell.programs import run_program
 from authz.core.canonical.shell.redirect import Redirects
 from authz.core.canonical.shell.run import Run, split_pattern
@@ -203,6 +203,8 @@ class Commands:
         name = shell.words.text_of(children[0])
         value = shell.words.literal(children[2], shell.scope()) if len(children) == 3 else ""
         known = value is not None and children[1].type == "="
+        if names_place(name) and value:
+            shell.effects.place(value, shell.state.directories)
         return name, Word(text=value) if known else UNKNOWN
 
     def _declaration(self, node: Node) -> None:

@@ -5,13 +5,13 @@ paths or urls. What is collected is a superset of what can happen, or there is a
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from authz.core.canonical.opaque import opaque
-from authz.core.canonical.path import canonicalize_path
+from authz.core.canonical.path import SharedFolders, canonicalize_path
 from authz.core.canonical.pattern import path_pattern
 from authz.core.canonical.program import program_resource
 from authz.core.canonical.url import canonicalize_url
@@ -56,6 +56,7 @@ class Effects:
         self._unknown: set[str] = set()
         self._files: dict[tuple[str, str | None], Resource | NotCanonical] = {}
         """By spelling and directory: most of them are met several times in a line."""
+        self._shared = SharedFolders()
         self._steps = 0
 
     def step(self, size: int = 1) -> None:
@@ -100,12 +101,19 @@ class Effects:
         scope = Scope.TREE if tree or matching is not None else Scope.OBJECT
         self.add(ShellAccess(verb=verb, resource=found, scope=scope, pattern=pattern, guessed=guessed))
 
+    def place(self, value: str, directories: Iterable[str | None]) -> None:
+        """A variable names places that programs may read and write."""
+        for text in filter(None, value.split(":")):
+            for directory in sorted(directories, key=lambda one: one or ""):
+                for verb in (Verb.READ, Verb.WRITE):
+                    self.path(verb, text, directory, guessed=True)
+
     def _file(self, text: str, cwd: str | None) -> Resource | NotCanonical:
         known = self._files.get((text, cwd))
         if known is not None:
             return known
         base = self._base if cwd == self._base.cwd else replace(self._base, cwd=cwd)
-        found = canonicalize_path(taken_literally(text), base) if text else _EMPTY
+        found = canonicalize_path(taken_literally(text), base, self._shared) if text else _EMPTY
         file = self._files[text, cwd] = found if isinstance(found, NotCanonical) else found[0]
         return file
 
@@ -135,10 +143,12 @@ class Effects:
         else:
             self.add(found)
 
-    def opaque(self, reason: str, text: str | None = None) -> None:
+    def opaque(self, reason: str, text: str | None = None) -> ShellAccess:
         """Something that was not understood. `text` tells it from others; the line does by default."""
         resource = opaque("shell", self._line if text is None else f"{self._line}\0{text}", reason)
-        self.add(ShellAccess(verb=Verb.EXECUTE, resource=resource, changes=True))
+        access = ShellAccess(verb=Verb.EXECUTE, resource=resource, changes=True)
+        self.add(access)
+        return access
 
     def collected(self) -> Iterator[ShellAccess]:
         """Every access. One name of a program is known only where no command of that name was not."""

@@ -22,6 +22,16 @@ SHELL_OWN: Final = frozenset(
 """What the shell itself reads: a line that sets one of these is not understood."""
 
 
+_PLACE: Final = re.compile(
+    r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|ALTERNATE_OBJECT_DIRECTORIES)"
+)
+
+
+def names_place(name: str) -> bool:
+    """Whether the value of this variable is a place that the program reads and writes."""
+    return _PLACE.fullmatch(name) is not None
+
+
 _PLAIN_VALUE: Final = re.compile(r"|(?!.*\.\.)[A-Za-z0-9_.,:+@-]+(?:/[A-Za-z0-9_+-]+)*")
 _LOCALE: Final = re.compile(r"|C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-8|utf-?8)")
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Protocol
 
 from authz.core.canonical.pattern import is_pattern
 from authz.core.canonical.shell.effects import Effects, Unreduced
+from authz.core.canonical.shell.spelled import may_spell
 from authz.core.canonical.shell.state import in_order
 from authz.core.canonical.shell.words import Word
 from authz.model.resource import Verb
@@ -78,7 +78,7 @@ class Run:
 
     def _paths(self, verb: Verb, words: Sequence[Word], *, tree: bool) -> None:
         for word in words:
-            text, names, whole = known_text(word), None, tree
+            text, names, whole = pattern_text(word), None, tree
             if word.is_glob:
                 text, names = split_pattern(text)
                 if not word.by_shell:
@@ -86,13 +86,6 @@ class Run:
                     names, whole = None, True
             for directory in in_order(self.directories):
                 self.effects.path(verb, text, directory, tree=whole, matching=names, guessed=self.guessed)
-
-    def url(self, verb: Verb, word: Word) -> None:
-        """It reaches this url. A pattern in it is curl's own and names several."""
-        text = known_text(word)
-        if word.is_glob and any(char in text for char in "{}[]"):
-            raise Unreduced("url_pattern")
-        self.effects.url(verb, text, guessed=self.guessed)
 
     def opaque(self, reason: str) -> None:
         """Something of it is not understood."""
@@ -105,29 +98,50 @@ class Run:
 
 
 def known_text(word: Word) -> str:
-    """The text of a word. Raises `Unreduced` where it is not known."""
+    """The text of a word. Raises `Unreduced` where it is not known, which of a pattern it never is.
+
+    A pattern stands for any number of words that nobody knows, so this is what everything asks that goes by
+    the place or the text of a word. A file that a program is given may be a pattern: see `pattern_text`.
+    """
+    if word.is_glob:
+        raise Unreduced("pattern")
+    return pattern_text(word)
+
+
+def pattern_text(word: Word) -> str:
+    """The text of a word that may be a pattern. Raises `Unreduced` where it is not known."""
     if word.text is None:
         raise Unreduced("dynamic_argument")
     return word.text
 
 
-def above_pattern(text: str) -> str:
-    """The directory beneath which everything that the pattern matches lies."""
-    return split_pattern(text)[0]
+def may_begin_with(word: Word, mark: str) -> bool:
+    """Whether the text of a word, or of one that it matches, may begin with this character."""
+    text = pattern_text(word)
+    return text.startswith(mark) or (word.is_glob and is_pattern(text[:1]))
+
+
+def positional(words: Sequence[Word], count: int) -> tuple[Sequence[Word], Sequence[Word]]:
+    """(the first `count` words, the rest). Raises `Unreduced` where one of them may be several.
+
+    Those are patterns, script, mode, lock: with a pattern among them the rest would begin elsewhere.
+    """
+    for word in words[:count]:
+        known_text(word)
+    return words[:count], words[count:]
 
 
 def split_pattern(text: str) -> tuple[str, list[str]]:
-    """That directory, and the parts of the pattern beneath it. Raises `Unreduced` where it may lie above."""
+    """The directory beneath which everything lies that the pattern matches, and its parts beneath that.
+
+    Raises `Unreduced` where what it matches may lie above.
+    """
     parts = text.split("/")
     at = next((index for index, part in enumerate(parts) if is_pattern(part)), len(parts))
     if at == len(parts):
         return text, []
     # `*/../../x` lies above whatever the pattern matches, and to some shells `.*` matches `..`.
-    if any(part == ".." or _may_be_above(part) for part in parts[at:]):
+    if any(may_spell(part, "..") for part in parts[at:] if part.startswith(".")):
         raise Unreduced("pattern_above")
     above = "/".join(parts[:at])
     return above or ("/" if text.startswith("/") else "."), parts[at:]
-
-
-def _may_be_above(part: str) -> bool:
-    return part.startswith(".") and fnmatchcase("..", part.replace("[^", "[!"))

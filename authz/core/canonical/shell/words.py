@@ -24,6 +24,8 @@ _EXTGLOB: Final = re.compile(r"[?*+@!]\(")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANSI_SIMPLE: Final = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "?": "?"}
 _DECIDED: Final = re.compile(r"[ \t\n*?\[]")
+_TILDE_BEHIND_BRACES: Final = re.compile(r"(?:\A|[=:])~")
+"""Tildes are expanded after braces, wherever a word that comes of them has one."""
 _TILDE_IN_VALUE: Final = re.compile(r"[=:]~")
 _HOME_AS_VALUE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*=)(~(?:/[^~]*)?)")
 _SUBSTRING: Final = re.compile(r"\$\{\w+: ?-?\d+(?:: ?-?\d+)?\}")
@@ -131,7 +133,7 @@ class WordReader:
             yield UNKNOWN
             return
         expanded = _expand_braces(pieces[0].text)
-        if expanded is None:
+        if expanded is None or any(_TILDE_BEHIND_BRACES.search(text) for text in expanded):
             yield UNKNOWN
             return
         yield from map(_expanded, expanded)

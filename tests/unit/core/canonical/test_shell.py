@@ -24,10 +24,10 @@ def accesses(line: str, base: Base = BASE, *, confined: bool = False) -> tuple[S
 
 
 def shown(line: str, *, confined: bool = False) -> set[str]:
-    return {_shown(access) for access in accesses(line, confined=confined)}
+    return {told(access) for access in accesses(line, confined=confined)}
 
 
-def _shown(access: ShellAccess) -> str:
+def told(access: ShellAccess) -> str:
     entity = access.resource.entity
     if entity.type == "Opaque":
         return "opaque"
@@ -53,7 +53,7 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ("cat *.md", {"cat", "read /w", "read /w/*.md"}),
     ("cat sub/*/x", {"cat", "read /w/sub", "read /w/sub/*/x"}),
     ("cat */*.md", {"cat", "read /w", "read /w/*", "read /w/*/*.md"}),
-    ("grep -r x */", {"grep", "read /w", "read /w/*/**"}),
+    ("grep -r x ./*/", {"grep", "read /w", "read /w/*/**"}),
     ("cat src/**/*.py", {"cat", "read /w/src", "read /w/src/**", "read /w/src/**/*.py"}),
     ("rm -r build/*.o", {"rm", "read /w/build", "delete /w/build/*.o/**"}),
     ("cat [ab].md ?.tx[t] a[", {"cat", "read /w", "read /w/*.md", "read /w/?.tx*", "read /w/a*"}),
@@ -187,7 +187,7 @@ UNDERSTOOD: list[tuple[str, set[str]]] = [
     ),
     ("curl --request POST example.com", {"curl", "connect http://example.com/", "send http://example.com/"}),
     # git.
-    ("git log -p -1", {"git/log", "read /w"}),
+    ("git log -1", {"git/log", "read /w"}),
     ("git clean -fdx", {"git/clean", "delete /w/**"}),
     ("git clean -n", {"git/clean", "read /w/**"}),
     ("git push git@github.com:a/b.git HEAD:main", {"git/push", "read /w", "write github.com/a/b#main"}),
@@ -324,7 +324,7 @@ def test_something_of_it_is_not_understood(line: str, expected: set[str]) -> Non
 )
 def test_a_program_that_is_not_known_is_guessed(line: str, expected: set[str]) -> None:
     assert shown(line) == expected
-    assert all(one.changes for one in accesses(line) if _shown(one).endswith("?"))
+    assert all(one.changes for one in accesses(line) if told(one).endswith("?"))
 
 
 IN_ROOT = Base(cwd="/w", root="/w")
@@ -347,10 +347,10 @@ ALL_OF_W = {"write /w/**", "delete /w/**"}
     ],
 )
 def test_git_on_the_whole_work_tree(line: str, expected: set[str]) -> None:
-    assert {_shown(one) for one in accesses(line, IN_ROOT)} == expected
+    assert {told(one) for one in accesses(line, IN_ROOT)} == expected
     # From a folder of it, or where no root is declared, nobody knows how far up the tree begins.
-    assert "opaque" in {_shown(one) for one in accesses(f"cd sub && {line}", IN_ROOT)}
-    assert "opaque" in {_shown(one) for one in accesses(line.replace("git", "git -C sub", 1), IN_ROOT)}
+    assert "opaque" in {told(one) for one in accesses(f"cd sub && {line}", IN_ROOT)}
+    assert "opaque" in {told(one) for one in accesses(line.replace("git", "git -C sub", 1), IN_ROOT)}
     assert "opaque" in shown(line)
 
 
@@ -413,7 +413,7 @@ def test_code_may_run_where_the_runtime_confines_it(line: str) -> None:
 
 def test_accesses_come_in_one_order_wherever_the_line_may_be() -> None:
     # What approvals and operations are bound to is a digest of them, on every replica.
-    found = accesses("cd a; cd b; cat f > g; ls *.x")
+    found = accesses("cd a; cd b; cat f > g; ls ./*.x")
     for name in ("f", "g"):
         uris = [one.resource.uri for one in found if one.resource.uri.endswith(f"/{name}")]
         assert uris == [f"file:///w/{below}{name}" for below in ("", "a/", "a/b/", "b/")], name
@@ -436,7 +436,7 @@ def test_a_line_leaves_nothing_to_the_garbage_collector(line: str) -> None:
 
 
 def test_in_a_directory_that_nobody_knows() -> None:
-    assert {_shown(one) for one in accesses("cat x /y", Base())} == {"cat", "opaque", "read /y"}
+    assert {told(one) for one in accesses("cat x /y", Base())} == {"cat", "opaque", "read /y"}
 
 
 def test_what_is_too_long_still_names_its_programs_and_paths() -> None:

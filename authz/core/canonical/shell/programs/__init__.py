@@ -50,6 +50,8 @@ _PATH: Final = re.compile(r"[./~]|[^=]*/|[^\s=]+\.[A-Za-z0-9]{1,8}$")
 
 def run_program(run: Run) -> None:
     """A program by its name or path: as it is described, or guessed."""
+    if not run.words:
+        raise Unreduced("operands")  # a wrapper around nothing: some of them start a shell
     name = run.words[0].text
     if not name or run.words[0].is_glob:
         raise Unreduced("dynamic_program")

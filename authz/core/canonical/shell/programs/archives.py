@@ -1,13 +1,22 @@
 """Archives and compression."""
 
+import posixpath
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from authz.core.canonical.shell.effects import Unreduced
-from authz.core.canonical.shell.options import parse_options, spec
-from authz.core.canonical.shell.programs.describe import Description, files
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.options import Parsed, parse_options, spec
+from authz.core.canonical.shell.programs.describe import Description, files, may_be_remote
+from authz.core.canonical.shell.run import (
+    Run,
+    known_text,
+    may_begin_with,
+    pattern_text,
+    positional,
+    split_pattern,
+)
 from authz.core.canonical.shell.words import Word
 from authz.model.resource import Verb
 
@@ -18,7 +27,6 @@ _TAR: Final = spec(
     "keep-old-files file= "
     "directory= exclude= exclude-from= strip-components= no-same-owner no-same-permissions same-owner "
     "one-file-system dereference wildcards overwrite sort= owner= group= mtime= numeric-owner help version",
-    refuses_patterns=True,
 )
 
 
@@ -37,7 +45,7 @@ def _tar(run: Run) -> None:
     if any(":" in known_text(word) for word in archives) or creates + extracts > 1:
         raise Unreduced("tar")  # `host:file` is a tape over rsh
     folders = found.values("C", "directory")
-    if len(folders) > 1 or any(known_text(word).startswith("@") for word in found.operands):
+    if len(folders) > 1 or any(may_begin_with(word, "@") for word in found.operands):
         raise Unreduced("tar")  # `@archive` is one that is read
     run.program("tar")
     run.read(*found.values("X", "exclude-from"))
@@ -73,7 +81,7 @@ def _old_style(arguments: list[Word]) -> list[Word]:
 
 
 def _inside(folders: tuple[Word, ...], word: Word) -> Word:
-    text = known_text(word)
+    text = pattern_text(word)
     if not folders or text.startswith("/"):
         return word
     return Word(text=f"{known_text(folders[0])}/{text}", is_glob=word.is_glob)
@@ -94,17 +102,58 @@ def _compress(run: Run) -> None:
         run.read(word, tree=tree)
         if not found.has("c", "stdout", "to-stdout", "t", "test", "l", "list"):
             run.delete(word, tree=tree)
-            # What the new file is called follows from the old name; it lies in the same folder.
-            run.write(Word(text=f"{known_text(word).rpartition('/')[0] or '.'}/*", is_glob=True))
+            _compressed(run, word, found, tree=tree)
+
+
+_SUFFIXES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("gzip", "gunzip"), ".gz"),
+    **dict.fromkeys(("bzip2", "bunzip2"), ".bz2"),
+    **dict.fromkeys(("xz", "unxz"), ".xz"),
+    **dict.fromkeys(("zstd", "unzstd"), ".zst"),
+}
+_ENDING: Final = re.compile(
+    r"(?:[.-](?:gz|z|bz2?|xz|lzma|zst)|_z|\.t(?:gz|az|bz2?|xz|lz|zst))\Z", re.IGNORECASE
+)
+_ENDINGS: Final = (".gz", ".z", ".Z", "-gz", "-z", "_z", ".tgz", ".bz2", ".bz", ".xz", ".lzma", ".zst")
+
+
+def _compressed(run: Run, word: Word, found: Parsed, *, tree: bool) -> None:
+    """The new file beside the old one: with an ending more, or with one less."""
+    name, text = known_text(run.words[0]), pattern_text(word)
+    if found.has("S", "suffix"):
+        raise Unreduced("suffix")
+    if tree:
+        run.write(word, tree=True)
+    restores = name.startswith(("un", "gun", "bun")) or found.has("d", "decompress", "uncompress")
+    if not restores or found.has("z"):
+        run.write(replace(word, text=text + _SUFFIXES[name]))
+    if restores:
+        _restored(run, word, keeps_name=found.has("N"))
+
+
+def _restored(run: Run, word: Word, *, keeps_name: bool) -> None:
+    """Without its ending, which may be `.tar` for `.tgz`; a name that has none is looked for with each."""
+    text = pattern_text(word)
+    ending = _ENDING.search(text)
+    if keeps_name or (word.is_glob and ending is None):
+        # It is called as it was once, or the pattern does not say which ending there is.
+        folder = split_pattern(text)[0] if word.is_glob else posixpath.dirname(text) or "."
+        run.write(Word(text=posixpath.join(folder, "*"), is_glob=True))
+    stem = text[: ending.start()] if ending else text
+    run.write(*(replace(word, text=stem + more) for more in ("", ".tar", ".out")))
+    for more in () if ending else _ENDINGS:
+        run.read(replace(word, text=text + more))
+        run.delete(replace(word, text=text + more))
 
 
 def _zip(run: Run) -> None:
-    found = parse_options(run.arguments, spec("rqvjyX0", "xi", "help", refuses_patterns=True))
-    if not found.operands or found.operands[0].is_glob:
+    found = parse_options(run.arguments, spec("rqvjyX0", "xi", "help"))
+    if not found.operands:
         raise Unreduced("operands")
+    [archive], members = positional(found.operands, 1)
     run.program("zip")
-    run.write(found.operands[0], Word(text=f"{known_text(found.operands[0])}.zip"))
-    run.read(*found.operands[1:], tree=found.has("r"))
+    run.write(archive, Word(text=f"{known_text(archive)}.zip"))
+    run.read(*members, tree=found.has("r"))
 
 
 def _unzip(run: Run) -> None:
@@ -129,12 +178,12 @@ def _rsync(run: Run) -> None:
         "archive verbose recursive delete delete-after delete-excluded dry-run exclude= include= "
         "progress stats "
         "partial update checksum human-readable itemize-changes links perms times help version",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
-    if len(found.operands) < 2 or any(":" in known_text(word) for word in found.operands):
+    if len(found.operands) < 2 or any(may_be_remote(word) for word in found.operands):
         raise Unreduced("remote")
     *sources, target = found.operands
+    known_text(target)  # of names that match, the last is where the others go
     run.program("rsync")
     run.read(*sources, tree=True)
     if not found.has("n", "dry-run"):

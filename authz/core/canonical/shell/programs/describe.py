@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from authz.core.canonical.pattern import is_pattern
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import OptionSpec, Parsed, parse_options
-from authz.core.canonical.shell.run import Run
+from authz.core.canonical.shell.run import Run, pattern_text
 from authz.core.canonical.shell.words import Word
 
 Description = Callable[[Run], None]
@@ -44,6 +45,12 @@ def _files(operands: Sequence[Word]) -> list[Word]:
 def files(found: Parsed) -> list[Word]:
     """The operands that are files."""
     return _files(found.operands)
+
+
+def may_be_remote(word: Word) -> bool:
+    """Whether `rsync` and `scp` may take it for `HOST:path`: a colon before any slash."""
+    first = pattern_text(word).partition("/")[0]
+    return ":" in first or (word.is_glob and is_pattern(first))
 
 
 def at_most(words: Sequence[Word], count: int) -> Sequence[Word]:

@@ -3,12 +3,13 @@
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import Parsed, parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description, at_most, files
-from authz.core.canonical.shell.run import Run, above_pattern, known_text
+from authz.core.canonical.shell.run import Run, known_text, pattern_text, positional, split_pattern
 from authz.core.canonical.shell.words import Word
 
 _HELP = "help version"
@@ -37,13 +38,21 @@ def _touch(run: Run) -> None:
 
 
 def _mkdir(run: Run) -> None:
-    found = parse_options(run.arguments, spec("pvZ", "m", f"parents verbose mode= {_HELP}"))
+    known = spec("pvZ", "m", f"parents verbose mode= {_HELP}", harmful="", abbreviates=True)
+    found = parse_options(run.arguments, known)
     run.program("mkdir")
     run.write(*found.operands)
 
 
 def _rmdir(run: Run) -> None:
-    found = parse_options(run.arguments, spec("pv", "", f"parents verbose ignore-fail-on-non-empty {_HELP}"))
+    known = spec(
+        "pv",
+        "",
+        f"parents verbose ignore-fail-on-non-empty {_HELP}",
+        harmful="p/parents",
+        abbreviates=True,
+    )
+    found = parse_options(run.arguments, known)
     run.program("rmdir")
     run.delete(*found.operands)
     if found.has("p", "parents"):
@@ -58,6 +67,8 @@ def _rm(run: Run) -> None:
         "fiIrRdv",
         "",
         "force recursive dir verbose interactive? one-file-system preserve-root? no-preserve-root " + _HELP,
+        harmful="r/R/recursive",
+        abbreviates=True,
     )
     found = parse_options(run.arguments, known)
     run.program("rm")
@@ -77,16 +88,15 @@ def _targets(found: Parsed) -> tuple[list[Word], list[Word]]:
         if len(operands) < 2:
             raise Unreduced("operands")
         into = [operands.pop()]
-    if any(word.is_glob for word in into):
-        raise Unreduced("operands")
     targets = list(into)
-    for folder in into:
+    for word in into:
+        folder = known_text(word).rstrip("/") or "/"
         for source in operands:
-            name = posixpath.basename(known_text(source).rstrip("/"))
-            if source.is_glob or name in ("", ".", ".."):
-                targets.append(Word(text=f"{known_text(folder)}/*", is_glob=True))
+            name = posixpath.basename(pattern_text(source).rstrip("/"))
+            if name in ("", ".", ".."):
+                targets.append(Word(text=f"{folder}/*", is_glob=True))
             else:
-                targets.append(Word(text=f"{known_text(folder)}/{name}"))
+                targets.append(replace(source, text=posixpath.join(folder, name)))
     return operands, targets
 
 
@@ -98,7 +108,6 @@ def _cp(run: Run) -> None:
         "archive backup? force interactive link dereference no-clobber no-dereference preserve? no-preserve= "
         "parents recursive remove-destination strip-trailing-slashes symbolic-link suffix= target-directory= "
         f"no-target-directory update? verbose one-file-system reflink? sparse= {_HELP}",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     sources, targets = _targets(found)
@@ -118,7 +127,6 @@ def _mv(run: Run) -> None:
         "St",
         "backup? force interactive no-clobber strip-trailing-slashes suffix= target-directory= "
         f"no-target-directory update? verbose {_HELP}",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     sources, targets = _targets(found)
@@ -135,16 +143,19 @@ def _ln(run: Run) -> None:
         "St",
         "backup? directory force interactive logical no-dereference physical relative symbolic suffix= "
         f"target-directory= no-target-directory verbose {_HELP}",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     if found.has("b", "backup", "S", "suffix"):
         raise Unreduced("backup")
     operands, into = list(found.operands), list(found.values("t", "target-directory"))
-    if len(operands) == 1 and not into:
-        into = [Word(text=".")]
-    elif not into:
-        into = [operands.pop()]
+    if not operands:
+        raise Unreduced("operands")
+    if not into:
+        # Of names that match, the last is where the others go.
+        known_text(operands[-1])
+        into = [Word(text=".")] if len(operands) == 1 else [operands.pop()]
+    for word in into:
+        known_text(word)
     run.program("ln")
     _links(run, operands, into)
     run.write(*into, tree=True)
@@ -158,14 +169,15 @@ def _links(run: Run, sources: Sequence[Word], into: Sequence[Word]) -> None:
     run.read(*sources, tree=True)
     run.write(*sources, tree=True)
     for source in sources:
-        text = known_text(source)
-        if text.startswith("/") or source.is_glob:
+        text = pattern_text(source)
+        if text.startswith("/"):
             continue
         for word in into:
-            name = known_text(word)
-            for folder in (name, posixpath.dirname(name)) if not word.is_glob else (above_pattern(name),):
-                run.read(Word(text=posixpath.join(folder, text)), tree=True)
-                run.write(Word(text=posixpath.join(folder, text)), tree=True)
+            name = pattern_text(word)
+            for folder in (split_pattern(name)[0],) if word.is_glob else (name, posixpath.dirname(name)):
+                behind = replace(source, text=posixpath.join(folder, text))
+                run.read(behind, tree=True)
+                run.write(behind, tree=True)
 
 
 def _install(run: Run) -> None:
@@ -173,7 +185,6 @@ def _install(run: Run) -> None:
         "bcCdDpsTv",
         "gmost",
         f"directory mode= owner= group= target-directory= verbose {_HELP}",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     if found.has("s", "o", "owner", "g", "group"):
@@ -188,7 +199,8 @@ def _install(run: Run) -> None:
 
 
 def _tee(run: Run) -> None:
-    found = parse_options(run.arguments, spec("aip", "", f"append ignore-interrupts output-error? {_HELP}"))
+    known = spec("aip", "", f"append ignore-interrupts output-error? {_HELP}", harmful="", abbreviates=True)
+    found = parse_options(run.arguments, known)
     run.program("tee")
     run.write(*found.operands)  # `-` is a file like any other
 
@@ -205,7 +217,7 @@ def _dd(run: Run) -> None:
     run.program("dd")
     for word in run.arguments:
         name, equals, value = known_text(word).partition("=")
-        if word.is_glob or not equals or name not in _DD:
+        if not equals or name not in _DD:
             raise Unreduced("unknown_option")
         if name == "if":
             run.read(Word(text=value))
@@ -248,9 +260,9 @@ def _chmod(run: Run) -> None:
     found = parse_options(
         arguments, spec("cfvR", "", f"changes silent quiet verbose recursive reference= {_HELP}")
     )
-    operands = list(found.operands)
+    modes, operands = positional(found.operands, 0 if found.has("reference") else 1)
     if not found.has("reference"):
-        mode = known_text(operands.pop(0)) if operands else ""
+        mode = known_text(modes[0]) if modes else ""
         if "s" in mode or any(len(digits.lstrip("0")) > 3 for digits in re.findall(r"\d+", mode)):
             raise Unreduced("set_id")
     else:

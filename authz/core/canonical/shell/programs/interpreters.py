@@ -26,7 +26,7 @@ def _shell(run: Run) -> None:
         reads_text |= "c" in letters
     run.program(known_text(run.words[0]))
     if reads_text:
-        if not arguments or arguments[0].is_glob:
+        if not arguments:
             raise Unreduced("operands")
         _text(run, known_text(arguments[0]))
     elif arguments:
@@ -46,6 +46,7 @@ def _text(run: Run, text: str) -> None:
 
 
 def _script(run: Run, word: Word) -> None:
+    known_text(word)  # the first of several names is run, and it may be an option
     run.read(word)
     run.execute(word)
     run.code("script")
@@ -76,7 +77,7 @@ def _interpreter(
                 _script(run, word)
                 return
             if text in valued and arguments:
-                arguments.pop(0)
+                known_text(arguments.pop(0))
             elif text not in harmless:
                 raise Unreduced("unknown_option")
         run.code("program_from_input")

@@ -8,8 +8,8 @@ from authz.core.canonical.host import canonicalize_host
 from authz.core.canonical.path import canonicalize_path
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import Parsed, parse_options, spec
-from authz.core.canonical.shell.programs.describe import Description, at_most
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.programs.describe import Description, at_most, may_be_remote
+from authz.core.canonical.shell.run import Run, known_text, pattern_text
 from authz.core.canonical.shell.words import Word
 from authz.model.resource import Base, NotCanonical, Verb
 
@@ -192,13 +192,16 @@ def _remote_copy(run: Run) -> None:
     if len(found.operands) < 2:
         raise Unreduced("operands")
     *sources, target = found.operands
-    if any(re.match(r"\[|[^@/]*@?\[|\w+://", known_text(word)) for word in found.operands):
+    known_text(target)  # of names that match, the last is where the others go
+    if any(re.match(r"\[|[^@/]*@?\[|\w+://", pattern_text(word)) for word in found.operands):
+        raise Unreduced("remote")
+    if any(word.is_glob and may_be_remote(word) for word in sources):
         raise Unreduced("remote")
     run.program("scp", changes=True)
     run.read(*found.values("i"))
     tree = found.has("r")
     for word in (*sources, target):
-        text = known_text(word)
+        text = pattern_text(word)
         is_target = word is target
         remote = re.fullmatch(r"(?:[^@/:]+@)?([^/:]+):.*", text)
         if remote:

@@ -61,6 +61,8 @@ def _manager(run: Run) -> None:
         run.program(name)
         return
     subcommand = known_text(arguments[0])
+    for word in arguments[1:]:
+        known_text(word)  # it may be an option
     plain = subcommand.replace("-", "").isalnum() and not subcommand.startswith("-")
     if subcommand in _LOOKS[name] and all(
         not word.is_option or _is_plain(word.text) for word in arguments[1:]

@@ -8,7 +8,7 @@ from typing import Final
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description, files
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.run import Run, known_text, pattern_text, positional
 from authz.core.canonical.shell.words import Word
 
 _HELP = "help version"
@@ -20,7 +20,6 @@ def _sed(run: Run) -> None:
         "nErsuz",
         "ef",
         f"quiet silent expression= file= in-place? regexp-extended separate null-data {_HELP}",
-        refuses_patterns=True,
     )
     arguments, in_place, backups = _without_in_place(run)
     found = parse_options(arguments, known)
@@ -29,10 +28,8 @@ def _sed(run: Run) -> None:
         raise Unreduced("script_file")
     operands = list(files(found))
     if not scripts:
-        scripts = [operands.pop(0)] if operands else []
+        scripts, operands = (list(part) for part in positional(operands, 1))
     for script in scripts:
-        if script.is_glob:
-            raise Unreduced("pattern_as_script")
         _check_sed(known_text(script))
     backups += [known_text(word) for word in found.values("in-place")]
     if any(re.fullmatch(r"[A-Za-z0-9._~-]+", backup) is None for backup in backups):
@@ -42,7 +39,7 @@ def _sed(run: Run) -> None:
     if in_place or found.has("in-place"):
         run.write(*operands)
         for word in operands:
-            run.write(*(replace(word, text=f"{known_text(word)}{backup}") for backup in backups))
+            run.write(*(replace(word, text=f"{pattern_text(word)}{backup}") for backup in backups))
 
 
 def _without_in_place(run: Run) -> tuple[list[Word], bool, list[str]]:
@@ -90,7 +87,7 @@ def _awk(run: Run) -> None:
     if not found.operands:
         raise Unreduced("operands")
     script = known_text(found.operands[0])
-    if found.operands[0].is_glob or _AWK_REACHES.search(script):
+    if _AWK_REACHES.search(script):
         raise Unreduced("awk_script")
     run.program("awk")
     run.read(*(word for word in found.operands[1:] if "=" not in (word.text or "") and word.text != "-"))
@@ -110,10 +107,9 @@ def _jq(run: Run) -> None:
         "rRcsnjaSCMe",
         "",
         f"raw-output raw-input compact-output slurp null-input sort-keys tab {_HELP}",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
-    if found.operands and (found.operands[0].is_glob or _JQ_REACHES.search(known_text(found.operands[0]))):
+    if found.operands and _JQ_REACHES.search(known_text(found.operands[0])):
         raise Unreduced("jq_program")
     run.program("jq")
     run.read(*(word for word in found.operands[1:] if word.text != "-"))

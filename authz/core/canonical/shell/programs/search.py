@@ -5,15 +5,15 @@ rule that nobody may read a folder would be passed by listing the one above it. 
 and `du` as it does for `find`, and for the tools of descriptors: their `scope` says it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Final
 
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.run import Run, known_text, pattern_text, positional, split_pattern
 from authz.core.canonical.shell.words import Word
 
 _HELP = "help version"
@@ -34,7 +34,7 @@ def _grep(run: Run) -> None:
     )
     found = parse_options(run.arguments, known)
     given = found.has("e", "regexp", "f", "file")
-    operands = list(found.operands if given else found.operands[1:])
+    operands = list(positional(found.operands, 0 if given else 1)[1])
     recursive = found.has("r", "R", "recursive", "dereference-recursive")
     recursive |= any(known_text(word) != "skip" for word in found.values("d"))
     run.program(name)
@@ -58,7 +58,7 @@ def _ripgrep(run: Run) -> None:
     )
     found = parse_options(run.arguments, known)
     given = found.has("e", "regexp", "f", "file", "files")
-    operands = list(found.operands if given else found.operands[1:]) or [Word(text=".")]
+    operands = list(positional(found.operands, 0 if given else 1)[1]) or [Word(text=".")]
     run.program("rg")
     run.read(*found.values("f", "file"))
     run.read(*(word for word in operands if word.text != "-"), tree=True)
@@ -98,11 +98,12 @@ def _find_part(run: Run, starts: list[Word], arguments: list[Word]) -> None:
         value = arguments.pop(0)
         if value.text is None:
             raise Unreduced("dynamic_argument")
-        if value.is_glob and any(fnmatchcase(action, value.text) for action in _FIND_ACTIONS):
+        if value.is_glob and not _UNLIKE_FIND.search(value.text):
             raise Unreduced("pattern_as_option")  # it may match several names, and one of them be an action
         if text in ("-newer", "-anewer", "-cnewer", "-samefile"):
             run.read(value)
     elif text in ("-fprint", "-fls", "-fprint0") and arguments:
+        known_text(arguments[0])
         run.write(arguments.pop(0))
     elif text in ("-exec", "-execdir", "-ok", "-okdir"):
         command: list[Word] = []
@@ -111,6 +112,8 @@ def _find_part(run: Run, starts: list[Word], arguments: list[Word]) -> None:
         if not arguments or not command:
             raise Unreduced("find_exec")
         arguments.pop(0)
+        for word in command:
+            known_text(word)  # a name may be `;` or `+`, and what stands behind it a part of the expression
         # Of `-execdir` nobody knows where it runs.
         nowhere = replace(run, directories=frozenset((None,)))
         _find_exec(run if text in ("-exec", "-ok") else nowhere, starts, command)
@@ -126,10 +129,11 @@ def _ends_command(word: Word, command: list[Word]) -> bool:
 def _find_exec(run: Run, starts: list[Word], command: list[Word]) -> None:
     """The command of `-exec`, with anything under the starting points in place of `{}`."""
     for start in starts:
-        if None in run.directories and not known_text(start).startswith("/"):
+        if None in run.directories and not pattern_text(start).startswith("/"):
             # What is found stays known by its name from where `find` was started.
             run.opaque("directory")
-        above = Word(text=f"{known_text(start).rstrip('/') or '/'}/*", is_glob=True)
+        folder = split_pattern(start.text or "")[0] if start.is_glob else known_text(start)
+        above = Word(text=f"{folder.rstrip('/') or '/'}/*", is_glob=True)
         filled = [above if word.text == "{}" else word for word in command]
         if any("{}" in (word.text or "") for word in filled):
             raise Unreduced("find_exec")
@@ -157,10 +161,9 @@ _FIND_ALONE: Final = frozenset(
     + ("-print0", "-ls", "-prune", "-quit", "-delete", "-true", "-false", "-daystart", "-follow", "-readable")
     + ("-writable", "-executable", "-nouser", "-nogroup", "-noleaf")
 )
-_FIND_ACTIONS: Final = (
-    *("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls"),
-    *("-files0-from", "-newer", "-samefile", "-o", "-or", ",", "!"),
-)
+# No test, action or operator of `find` has one of these in it: where a name has, and stands where none may,
+# `find` ends before it does anything.
+_UNLIKE_FIND: Final = re.compile(r"\A[^\[]*[._/~:%=][^\[]*\Z", re.DOTALL)
 _FIND_VALUE: Final = frozenset(
     ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-regextype", "-type", "-xtype")
     + ("-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-newer", "-anewer", "-cnewer")

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from authz.core.canonical.shell.conditions import check_tested
 from authz.core.canonical.shell.effects import Unreduced
 from authz.core.canonical.shell.options import parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description, at_most, files, named, reads
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.run import Run, known_text, may_begin_with, positional
 from authz.core.canonical.shell.words import Word
 
 _HELP = "help version"
@@ -20,7 +21,6 @@ def _sort(run: Run) -> None:
         "kotST",
         "reverse unique numeric-sort output= key= field-separator= stable check? ignore-case "
         f"buffer-size= {_HELP}",
-        refuses_patterns=True,
     )
     found = parse_options(run.arguments, known)
     run.program("sort")
@@ -43,7 +43,8 @@ def _uniq(run: Run) -> None:
 def _checksum(run: Run) -> None:
     """`sha256sum`: with `-c` it reads whatever its file names."""
     found = parse_options(
-        run.arguments, spec("btcwz", "", f"binary text check tag quiet status strict {_HELP}")
+        run.arguments,
+        spec("btcwz", "", f"binary text check tag quiet status strict {_HELP}", harmful="c/check"),
     )
     if found.has("c", "check"):
         raise Unreduced("named_by_file")
@@ -53,10 +54,11 @@ def _checksum(run: Run) -> None:
 
 def _printf(run: Run) -> None:
     """`printf`: a builtin of bash, which sets a variable by `-v` and by `%n` in its format."""
-    first = run.arguments[0] if run.arguments else Word(text="")
-    if first.is_glob or known_text(first).startswith("-v"):
+    behind = 1 if run.arguments and run.arguments[0].text == "--" else 0
+    [*words], _ = positional(run.arguments, behind + 1)
+    if words and known_text(words[0]).startswith("-v"):
         raise Unreduced("sets_variable")
-    formats = ((word.text or "").replace("%%", "") for word in run.arguments[:2])
+    formats = (known_text(word).replace("%%", "") for word in words)
     if any(re.search(r"%[-+ #'0-9*.hljztL]*n", text) for text in formats):
         raise Unreduced("sets_variable")
     run.program("printf")
@@ -72,9 +74,7 @@ def _test(run: Run) -> None:
     safe |= len(texts) == 2 and re.fullmatch(r"-[a-uw-zA-QS-Z]", texts[0] or "") is not None
     if None in texts and not safe:
         raise Unreduced("test_word")
-    for word in run.arguments:
-        if word.is_glob or word.text in ("-v", "-R") or re.search(r"\[.*[$`]", word.text or ""):
-            raise Unreduced("arithmetic")
+    check_tested(run.arguments)
     run.program(known_text(run.words[0]))
 
 
@@ -92,7 +92,7 @@ def _file(run: Run) -> None:
 def _strings(run: Run) -> None:
     """`strings`: `@FILE` is a file of options."""
     found = parse_options(run.arguments, spec("af", "net", f"all bytes= radix= {_HELP}"))
-    if any(known_text(word).startswith("@") for word in run.arguments):
+    if any(may_begin_with(word, "@") for word in run.arguments):
         raise Unreduced("options_in_file")
     run.program("strings")
     run.read(*files(found))
@@ -107,6 +107,11 @@ def _ps(run: Run) -> None:
             run.read(Word(text="/proc"), tree=True)
 
 
+_HARMFUL: Final[Mapping[str, str | None]] = {
+    # Files that name files, and files that say how to print: of these a pattern must not spell any option.
+    **dict.fromkeys(("wc", "hexdump", "cksum")),
+}
+"""The others have no option that does more than say how to print what they are given."""
 _PLAIN: Final[Mapping[str, tuple[str, str, str]]] = {
     # name: (flags, options with a value, long options)
     "cat": ("AbeEnstTuv", "", "number show-all squeeze-blank"),
@@ -158,7 +163,7 @@ _DIFF: Final = spec(
 
 PROGRAMS: Final[Mapping[str, Description]] = {
     **{
-        name: reads(name, spec(flags, values, f"{long} {_HELP}"))
+        name: reads(name, spec(flags, values, f"{long} {_HELP}", harmful=_HARMFUL.get(name, "")))
         for name, (flags, values, long) in _PLAIN.items()
     },
     **{

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from authz.core.canonical.shell.effects import Unreduced
-from authz.core.canonical.shell.environment import SHELL_OWN, changes_what_runs
+from authz.core.canonical.shell.environment import SHELL_OWN, changes_what_runs, names_place
 from authz.core.canonical.shell.options import OptionSpec, Parsed, parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description
-from authz.core.canonical.shell.run import Run, known_text
+from authz.core.canonical.shell.run import Run, known_text, positional
 from authz.core.canonical.shell.words import UNKNOWN, Word
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
@@ -20,7 +20,7 @@ def _plain(name: str, known: OptionSpec, *, skip: int = 0) -> Description:
 
     def describe(run: Run) -> None:
         found = parse_own(run, known)
-        command = found.operands[skip:]
+        _, command = positional(found.operands, skip)
         run.program(name)
         if not command:
             raise Unreduced("operands")
@@ -64,7 +64,10 @@ def _env(run: Run) -> None:
     while words and (assigned := _ASSIGNMENT.match(words[0].text or "")):
         if assigned[1] in SHELL_OWN:
             raise Unreduced("assignment")
-        guessed |= changes_what_runs(assigned[1], assigned.string[assigned.end() :])
+        value = assigned.string[assigned.end() :]
+        guessed |= changes_what_runs(assigned[1], value)
+        if names_place(assigned[1]):
+            run.effects.place(value, run.directories)
         words.pop(0)
     if found.has("C", "chdir"):
         raise Unreduced("chdir")
@@ -161,7 +164,7 @@ def _flock(run: Run) -> None:
     found = parse_own(run, spec("nsxuo", "wE", "nonblock shared exclusive timeout= wait= close"))
     if len(found.operands) < 2:
         raise Unreduced("operands")
-    lock, *command = found.operands
+    [lock], command = positional(found.operands, 1)
     run.program("flock")
     run.write(lock)
     if command[0].text == "-c" and any(word.is_glob for word in command):

@@ -184,8 +184,9 @@ async def settle(
     summary="Say what became of an operation that nobody settled",
     description=(
         "Role `approve` or `policy`: a person, or a probe, who looked. Not the credential that asked for the "
-        "decision. Only from `unknown`, and `not_executed` of what has a ticket only after the lease's end. "
-        "`not_executed` gives back what was reserved."
+        "decision, nor one with role `decide` that may assert its subject. Only from `unknown`, and "
+        "`not_executed` of what has a ticket only after the lease's end. `not_executed` gives back what was "
+        "reserved."
     ),
     openapi_extra=_document(ResolveOperation),
     responses=_ERRORS,

@@ -6,6 +6,7 @@ from typing import Any
 from authz.core.budget import budget_reservations, check_budgets
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.limits import check_limits, ends_at_ms, reservations_of
+from authz.core.operation import check_basis
 from authz.core.provenance import UNTRUSTED
 from authz.core.ruleset import Tool
 from authz.core.settlement import has_lapsed, lease_end, lease_token
@@ -47,6 +48,9 @@ def reserve(
             limited = denied(call, facts, refused, tool, draft)
             return replace(limited, verdicts=judged.verdicts, overruled=judged.matched)
         settled["reservations"] = reservations + budgets
+    elif (other := check_basis(first, facts, capability)) is not None:
+        kept = denied(call, facts, other, tool, draft)
+        return replace(kept, verdicts=judged.verdicts, overruled=judged.matched)
     settled["exposes"] = _exposes(tool)
     settled["obligations"] = _obligations(tool)
     settled["expires_at_ms"] = ends_at_ms(facts, capability)

@@ -1,5 +1,6 @@
 """Stage 5: the fingerprint of a call, and what its operation's past says."""
 
+from dataclasses import replace
 from typing import Final
 
 from authz.core.claims import BelievedClaims
@@ -9,6 +10,7 @@ from authz.core.ruleset import Tool
 from authz.core.settlement import is_past_retention, lease_token, state_at
 from authz.core.tools import CanonicalCall
 from authz.model.call import Call
+from authz.model.capability import CapabilityFacts
 from authz.model.decision import Code, Effect, Next, Refusal, Stage
 from authz.model.operation import OperationRecord, OperationState, Standing
 from authz.model.resource import Authority
@@ -104,12 +106,14 @@ def _stopped(
             next=(Next.WAIT, Next.QUERY_STATUS),
             retry_unchanged=True,
         )
-    if state in (OperationState.RESERVED, OperationState.EXECUTING) and operation.cancel_requested:
+    if operation.cancel_requested and state not in _SETTLED:
+        # Whatever its runtime says of it, and however its lease ended: nobody withdraws what another asked.
         return _refused(
             operation,
             state,
             Code.OPERATION_CANCEL_REQUESTED,
-            "somebody asked to cancel this call: it must not begin",
+            "somebody asked to cancel this call: it must not begin; send a new `context.tool_call_id` if it "
+            "is wanted after all",
             next=(Next.QUERY_STATUS, Next.STOP),
         )
     retention_seconds = tool.descriptor.settlement.retention_seconds
@@ -131,7 +135,7 @@ def check_outcome(facts: Facts, judged: Judgement) -> Refusal | None:
     if operation is None or operation.state not in _SETTLED or judged.effect is Effect.DENY:
         return None
     succeeded = operation.state is OperationState.SUCCEEDED
-    return _refused(
+    refusal = _refused(
         operation,
         operation.state,
         Code.OPERATION_SETTLED,
@@ -139,6 +143,34 @@ def check_outcome(facts: Facts, judged: Judgement) -> Refusal | None:
         if succeeded
         else "this call ran before and failed for good: it is not run again",
         next=(Next.QUERY_STATUS, Next.STOP),
+    )
+    return replace(
+        refusal,
+        standing=replace(
+            _standing_of(operation, operation.state),
+            external_id=operation.external_id,
+            result_digest=operation.result_digest,
+            settled_at_ms=operation.settled_at_ms,
+        ),
+    )
+
+
+def check_basis(first: OperationRecord, facts: Facts, capability: CapabilityFacts) -> Refusal | None:
+    """Stage 9: a permission is given again only to whoever presents what it rests on, or rested on nothing.
+
+    Stage 6 judged what is presented now. Were that another chain, then neither the budgets of this one would
+    be debited nor what revokes that one be looked at.
+    """
+    handles = first.basis.handles if first.basis is not None else ()
+    if handles == capability.handles:
+        return None
+    return _refused(
+        first,
+        state_at(first, facts.now_ms),
+        Code.OPERATION_CONFLICT,
+        "this call was allowed under another capability, or without one; send it with that, or send a new "
+        "`context.tool_call_id`",
+        next=(Next.ESCALATE, Next.STOP),
     )
 
 
@@ -162,12 +194,10 @@ def _refused(
         message=message,
         next=next,
         retry_unchanged=retry_unchanged,
-        standing=Standing(
-            state=state,
-            settles=operation.settles,
-            decision_id=operation.decision_id,
-            external_id=operation.external_id,
-            result_digest=operation.result_digest,
-            settled_at_ms=operation.settled_at_ms,
-        ),
+        standing=_standing_of(operation, state),
     )
+
+
+def _standing_of(operation: OperationRecord, state: OperationState) -> Standing:
+    """Where it stands; what came of it is told by `check_outcome` alone, after stages 6 and 7."""
+    return Standing(state=state, settles=operation.settles, decision_id=operation.decision_id)

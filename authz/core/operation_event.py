@@ -13,6 +13,7 @@ from authz.core.redact import Redactor
 from authz.core.settlement import Move
 from authz.model.call import CallIds, Subject
 from authz.model.caller import Caller
+from authz.model.decision import Effect
 from authz.model.record import Event
 
 
@@ -28,6 +29,7 @@ class DecisionTold:
     key_id: str
     """Whose credential asked."""
     dry_run: bool = False
+    denied: bool = False
 
     @property
     def has_operation(self) -> bool:
@@ -71,6 +73,7 @@ def read_decision(text: str) -> DecisionTold:
         tool=str(tool.get("name") or ""),
         key_id=str(caller.get("key_id") or ""),
         dry_run=record.get("dry_run") is True,
+        denied=record.get("effect") == Effect.DENY.value,
     )
 
 

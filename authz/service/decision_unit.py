@@ -97,6 +97,7 @@ def _given(call: Call, outcome: Outcome, operation: OperationRecord | None, now_
     return {
         "state": standing.state if standing is not None else OperationState.RESERVED,
         "settles": call.settles,
+        "cancel_requested": operation is not None and operation.cancel_requested,
         "attempt": standing.attempt if standing is not None and starts else "",
         "first_at_ms": (operation.first_at_ms if operation is not None else 0) or now_ms,
         "ticketed": call.ticket,

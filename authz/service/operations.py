@@ -121,12 +121,13 @@ class OperationService:
     async def resolve(self, caller: Caller, decision_id: str, outcome: Outcome, reason: str) -> OperationView:
         """A person or a probe says what became of an operation that nobody settled.
 
-        What gives a budget back is never the word of whoever spends it: another credential must say it.
+        What gives a budget back is never the word of whoever spends it, by whichever of its credentials.
         """
         found = await self._find(caller, decision_id)
-        if found.told.key_id == caller.key_id:
+        if found.told.key_id == caller.key_id or _may_ask(caller, found.told):
             raise Forbidden(
-                "the credential that asked for the decision does not resolve it; use another one",
+                "a credential that asked for the decision, or may ask for such, does not resolve it; use one "
+                "that cannot decide for this subject",
                 code="operation.own_word",
             )
         return await self._report(
@@ -202,9 +203,9 @@ class OperationService:
         operation = None
         if told.has_operation:
             operation = await self._ledger.find_operation(told.operation_key(caller.tenant))
-        if operation is None or (
-            operation.state in NEVER_ALLOWED and operation.decision_id != told.decision_id
-        ):
+        # What refused holds an operation only as its last word: one that was allowed was never its.
+        refused = told.denied or (operation is not None and operation.state in NEVER_ALLOWED)
+        if operation is None or (refused and operation.decision_id != told.decision_id):
             raise NotFound(
                 "this decision has no operation: it was a dry run, or made without ids, or not the last word",
                 code="operation.none",
@@ -216,6 +217,11 @@ def _may_see(caller: Caller, told: DecisionTold) -> bool:
     if not caller.roles.isdisjoint(SEE_ALL_ROLES):
         return True
     return check_subject_of(told.subject, caller.profile) is None
+
+
+def _may_ask(caller: Caller, told: DecisionTold) -> bool:
+    """Whether the caller might have sent this call, or a repeat of it."""
+    return "decide" in caller.roles and check_subject_of(told.subject, caller.profile) is None
 
 
 def _conflict(refused: NotPossible, state: OperationState) -> OperationConflict:

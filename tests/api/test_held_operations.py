@@ -206,6 +206,44 @@ async def test_without_news_of_revocations_nothing_begins(
     assert told(await report(service, bare, "start", attempt="a")) == "executing"
 
 
+async def test_a_repeat_under_another_capability_gets_no_permission(service: Service) -> None:
+    """Neither around the budget of the one presented, nor around what revoked the first."""
+    first = await issue(service, WORK)
+    spent = await issue(service, WORK | {"budget": {"calls": 1}})
+    assert (await service.decide(edit(spent, ids="spends")))["effect"] == "allow"
+    answer = await service.decide(edit(first))
+    assert answer["effect"] == "allow"
+    assert (await service.decide(edit(first)))["decision_id"] == answer["decision_id"]
+    start = {"attempt": "a"}
+    for _ in ("in force", "revoked"):
+        for ticket in (False, True):
+            other = await service.decide(edit(spent, ticket=ticket, start=start))
+            assert (other["effect"], other["stage"], other["code"]) == (
+                "deny",
+                "operation",
+                "operation.conflict",
+            )
+            assert not {"ticket", "lease"} & other.keys()
+        body = {"holder": first.key.public.thumbprint, "reason": "lost"}
+        assert (await service.client.post("/capabilities/revoke", json=body)).status_code == 200
+    assert (await service.decide(edit(first, start=start)))["code"] == "capability.revoked"
+    found = (await service.client.get(f"/operations/{answer['decision_id']}")).json()
+    assert (found["state"], found["ticketed"]) == ("reserved", False)
+
+
+async def test_with_a_capability_or_without_one_is_not_the_same_permission(service: Service) -> None:
+    holder = await issue(service, WORK | {"budget": {"calls": 1}})
+    held = edit(holder)
+    bare = {name: value for name, value in held.items() if name not in ("capability", "proof")}
+    assert (await service.decide(bare))["effect"] == "allow"
+    assert (await service.decide(held))["code"] == "operation.conflict"
+    assert await used(service, holder) == 0
+    assert (await service.decide(edit(holder, ids="other")))["effect"] == "allow"
+    other = edit(holder, ids="other")
+    del other["capability"], other["proof"]
+    assert (await service.decide(other))["code"] == "operation.conflict"
+
+
 @pytest.mark.parametrize("what", ["decide", "start"])
 async def test_what_is_revoked_while_its_record_goes_to_disk_is_not_allowed(
     service: Service, what: str, monkeypatch: pytest.MonkeyPatch

@@ -287,6 +287,43 @@ async def test_what_is_to_be_cancelled_does_not_begin(service: Service) -> None:
     ]
 
 
+@pytest.mark.parametrize("outcome", ["not_executed", "failed_retryable"])
+async def test_a_cancel_is_not_undone_by_whoever_it_stops(service: Service, outcome: str) -> None:
+    person = await service.add_key("person", "approve")
+    answer = await allowed(service)
+    ok(await post(service, answer, "cancel", headers=person, reason="not wanted"))
+    ok(await post(service, answer, "settle", outcome=outcome))
+    again = await service.decide(answer["asked"])
+    assert (again["effect"], again["code"]) == ("deny", "operation.cancel_requested")
+    assert ok(await service.client.get(f"/operations/{answer['decision_id']}"))["cancel_requested"]
+
+
+@pytest.mark.parametrize("roles", [("decide", "approve"), ("decide", "policy")])
+async def test_nobody_who_may_ask_for_the_call_resolves_it(service: Service, roles: tuple[str, ...]) -> None:
+    """What gives back is not the word of whoever spends, by a second key either."""
+    second = await service.add_key("second", *roles)
+    answer = await allowed(service)
+    ok(await post(service, answer, "settle", outcome="unknown"))
+    looked = {"outcome": "not_executed", "reason": "I know"}
+    refused(await post(service, answer, "resolve", headers=second, **looked), 403, "operation.own_word")
+    assert await status(service, answer) == "unknown"
+    person = await service.add_key("person", "approve")
+    assert ok(await post(service, answer, "resolve", headers=person, **looked))["state"] == "not_executed"
+
+
+async def test_what_refused_a_call_that_was_allowed_has_no_operation(service: Service) -> None:
+    answer = await allowed(service)
+    ok(await post(service, answer, "settle", outcome="succeeded", external_id="tx-1"))
+    other = service.body("fs/file_edit", {"path": "/workspace/b", "text": "x"}, context={"settles": True})
+    other["context"]["tool_call_id"] = answer["asked"]["context"]["tool_call_id"]
+    for asked, code in ((other, "operation.conflict"), (answer["asked"], "operation.settled")):
+        decision = await service.decide(asked)
+        assert decision["code"] == code
+        found = await service.client.get(f"/operations/{decision['decision_id']}")
+        refused(found, 404, "operation.none")
+    assert await status(service, answer) == "succeeded"
+
+
 async def test_what_runs_goes_on_when_it_is_to_be_cancelled(service: Service) -> None:
     answer = await allowed(service, start={"attempt": "a"})
     assert ok(await post(service, answer, "cancel"))["state"] == "executing"

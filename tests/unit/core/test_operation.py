@@ -4,13 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from authz_client.capabilities import Ancestor
 
 from authz.core.decide import Outcome
 from authz.core.settlement import KEY_RETENTION_MS, LEASE_MARGIN_MS
 from authz.model.approval import ApprovalGrant
 from authz.model.call import Call, CallIds, Start
 from authz.model.decision import Code, Effect, Next, Stage
-from authz.model.operation import OperationRecord, OperationState, Standing
+from authz.model.operation import Basis, OperationRecord, OperationState, Standing
 from tests.support.world import (
     BANK,
     NO_IDS,
@@ -290,6 +291,8 @@ def test_a_key_past_its_retention_is_refused_whatever_came_of_it() -> None:
         operation = settled(EDIT, state)
         late = decide_in(WORLD, EDIT, operation=operation, now_ms=NOW_MS + KEY_RETENTION_MS).decision
         assert late.code is Code.OPERATION_EXPIRED
+        # What came of it is told after stages 6 and 7, and this comes before them.
+        assert late.standing == Standing(state=state, settles=True, decision_id="d-first")
 
 
 def test_the_descriptor_says_how_long_its_endpoint_remembers_keys() -> None:
@@ -326,6 +329,8 @@ def test_what_is_unknown_is_never_tried_again_by_itself() -> None:
             assert (decision.effect, decision.code) == (Effect.DENY, Code.OPERATION_UNKNOWN)
             assert Next.QUERY_STATUS in decision.next
             assert not decision.retry_unchanged
+            assert decision.standing is not None
+            assert (decision.standing.external_id, decision.standing.result_digest) == ("", "")
     read = settled(READ, OperationState.UNKNOWN)
     assert decide_in(WORLD, READ, operation=read).decision.effect is Effect.ALLOW
 
@@ -336,11 +341,47 @@ def test_a_lease_that_ended_before_the_act_began_proves_that_it_did_not_run() ->
     assert (decision.effect, decision.repeated, decision.decision_id) == (Effect.ALLOW, False, "d-2")
 
 
-@pytest.mark.parametrize("state", [OperationState.RESERVED, OperationState.EXECUTING])
+@pytest.mark.parametrize(
+    "state",
+    [
+        OperationState.RESERVED,
+        OperationState.EXECUTING,
+        OperationState.NOT_EXECUTED,
+        OperationState.FAILED_RETRYABLE,
+    ],
+)
 def test_what_is_to_be_cancelled_is_not_allowed_again(state: OperationState) -> None:
     operation = settled(EDIT, state, cancel_requested=True, attempt="a")
     decision = decide_in(WORLD, STARTING, operation=operation).decision
     assert (decision.effect, decision.code) == (Effect.DENY, Code.OPERATION_CANCEL_REQUESTED)
+    assert decision.standing == Standing(state=state, settles=True, decision_id="d-first")
+
+
+def test_a_lease_that_ended_withdraws_no_cancel() -> None:
+    operation = settled(EDIT, OperationState.RESERVED, cancel_requested=True)
+    decision = decide_in(WORLD, EDIT, operation=operation, now_ms=NOW_MS + 60_000).decision
+    assert (decision.effect, decision.code) == (Effect.DENY, Code.OPERATION_CANCEL_REQUESTED)
+
+
+@pytest.mark.parametrize("made", [EDIT, STARTING, replace(EDIT, dry_run=True), READ])
+@pytest.mark.parametrize("state", [OperationState.RESERVED, OperationState.EXECUTING])
+def test_what_rests_on_a_capability_is_not_given_again_without_it(made: Call, state: OperationState) -> None:
+    """A repeat is judged by what it presents, so that must be what the permission rests on."""
+    handles = (Ancestor(link="l", jti="j", jkt="h", agent="coder-1"),)
+    basis = Basis(handles=handles, kid="k", expires_at_ms=NOW_MS + 60_000)
+    operation = settled(made, state, attempt="a", basis=basis)
+    if state is OperationState.EXECUTING:
+        made = replace(made, start=Start(attempt="a"))
+    decision = decide_in(WORLD, made, operation=operation).decision
+    assert (decision.effect, decision.stage, decision.code) == (
+        Effect.DENY,
+        Stage.OPERATION,
+        Code.OPERATION_CONFLICT,
+    )
+    assert (decision.lease, decision.repeated) == (None, False)
+    assert decision.next == (Next.ESCALATE, Next.STOP)
+    bare = decide_in(WORLD, made, operation=replace(operation, basis=None)).decision
+    assert bare.effect is Effect.ALLOW
 
 
 def test_what_must_not_run_twice_is_settled_before_it_is_tried_again() -> None:

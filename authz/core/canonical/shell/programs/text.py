@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from authz.core.canonical.shell.conditions import check_tested
 from authz.core.canonical.shell.effects import Unreduced
-from authz.core.canonical.shell.options import parse_options, spec
+from authz.core.canonical.shell.options import OptionSpec, parse_options, spec
 from authz.core.canonical.shell.programs.describe import Description, at_most, files, named, reads
 from authz.core.canonical.shell.run import Run, known_text, may_begin_with, positional
 from authz.core.canonical.shell.words import Word
@@ -40,12 +41,15 @@ def _uniq(run: Run) -> None:
     run.write(*found.operands[1:])
 
 
-def _checksum(run: Run) -> None:
+_CHECKSUM: Final = f"binary text check tag quiet status strict {_HELP}"
+_CHECKSUMS: Final = spec("btcwz", "", _CHECKSUM, harmful="c/check")
+# Its `-l` takes a number, and many a name ends in one: `-cl8` is a check.
+_B2SUM: Final = spec("btcwz", "l", f"{_CHECKSUM} length=", harmful="c/check")
+
+
+def _checksum(run: Run, known: OptionSpec = _CHECKSUMS) -> None:
     """`sha256sum`: with `-c` it reads whatever its file names."""
-    found = parse_options(
-        run.arguments,
-        spec("btcwz", "", f"binary text check tag quiet status strict {_HELP}", harmful="c/check"),
-    )
+    found = parse_options(run.arguments, known)
     if found.has("c", "check"):
         raise Unreduced("named_by_file")
     run.program(known_text(run.words[0]))
@@ -174,9 +178,8 @@ PROGRAMS: Final[Mapping[str, Description]] = {
     "diff": reads("diff", _DIFF, tree=True),
     "sort": _sort,
     "uniq": _uniq,
-    **dict.fromkeys(
-        ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"), _checksum
-    ),
+    **dict.fromkeys(("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum"), _checksum),
+    "b2sum": partial(_checksum, known=_B2SUM),
     "printf": _printf,
     **dict.fromkeys(("test", "["), _test),
     "file": _file,

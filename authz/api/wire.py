@@ -28,7 +28,7 @@ from authz.core.requests import (
 )
 from authz.model.call import Call
 from authz.model.capability import CapabilityRefused
-from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect, RuleMatch, Stage
+from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect, RuleMatch
 from authz.model.operation import Standing
 from authz.model.record import Committed
 
@@ -220,7 +220,7 @@ def decision_out(
         "capability": _capability_out(decision.capability) if decision.capability is not None else None,
         "authority": decision.authority.name if decision.authority is not None else None,
         "side_effect": decision.side_effect.value if decision.side_effect else None,
-        "accesses": [_access_out(verdict) for verdict in _told_verdicts(decision)] or None,
+        "accesses": [_access_out(verdict) for verdict in decision.told_verdicts] or None,
         "arguments": decision.arguments,
         "fingerprint": decision.fingerprint,
         "idempotency_key": decision.idempotency_key,
@@ -282,19 +282,6 @@ def _rule_out(rule: RuleMatch) -> dict[str, Any]:
         out["quorum"] = rule.terms.quorum
         out["factor"] = rule.terms.factor.value
     return out
-
-
-def _told_verdicts(decision: Decision) -> tuple[AccessVerdict, ...]:
-    """What the rules said of each access; where a capability refused the call before they were asked, that.
-
-    So a holder who oversteps is told what the call would have reached.
-    """
-    if decision.verdicts or decision.stage is not Stage.CAPABILITY:
-        return decision.verdicts
-    return tuple(
-        AccessVerdict(access=access, effect=decision.effect, code=decision.code)
-        for access in decision.accesses
-    )
 
 
 def _access_out(verdict: AccessVerdict) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def _arguments(call: Call, outcome: Outcome, ruleset: Ruleset, redactor: Redacto
 
 def _accesses(outcome: Outcome, redactor: Redactor) -> list[dict[str, Any]]:
     decision = outcome.decision
-    verdicts: tuple[AccessVerdict | None, ...] = decision.verdicts or (None,) * len(decision.accesses)
+    verdicts: tuple[AccessVerdict | None, ...] = decision.told_verdicts or (None,) * len(decision.accesses)
     secret = outcome.provenance.secret_leaves if outcome.provenance is not None else frozenset()
     return [
         _access(access, verdict, redactor, hidden=bool(access.argument) and _is_secret(access, secret))

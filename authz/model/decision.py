@@ -256,3 +256,16 @@ class Decision:
     """What an allow takes of the bundle's limits, or would take if it were no dry run."""
     standing: Standing | None = None
     """Of an operation that is settled, or will be."""
+
+    @property
+    def told_verdicts(self) -> tuple[AccessVerdict, ...]:
+        """What is answered and recorded of each access: what the rules said, or that a capability refused it.
+
+        A capability refuses before the rules are asked, and a holder who oversteps is told what the call
+        would have reached.
+        """
+        if self.verdicts or self.stage is not Stage.CAPABILITY:
+            return self.verdicts
+        return tuple(
+            AccessVerdict(access=access, effect=self.effect, code=self.code) for access in self.accesses
+        )

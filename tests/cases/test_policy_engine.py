@@ -72,7 +72,8 @@ async def test_bug_148_nothing_that_a_rule_reads_is_left_out_of_what_is_remember
         {"id": TEXT, "tier": TEXT},
         roles={"/tier": "option"},
     )
-    rules = '@id("gold") permit (principal, action, resource) when { context.arguments.tier == "gold" };'
+    scope = '@id("gold") permit (principal, action in Action::"doc/read", resource)'
+    rules = scope + ' when { context.arguments.tier == "gold" };'
     ruleset = world(rules, tools=tool_file("doc", doc))
     async with Service.running(tmp_path, {"default": ruleset}) as service:
         gold = service.body("doc/read", {"id": "d1", "tier": "gold"})

@@ -73,8 +73,10 @@ def call(client: httpx.Client, chain: list[str], key: SigningKey, agent: str) ->
         iat=int(time.time()),
     )
     answer = client.post("/decide", json={**body, "capability": chain, "proof": proof})
-    assert answer.status_code == 200, answer.text
     told: Mapping[str, Any] = answer.json()
+    if answer.status_code == 503:
+        return str(told["code"])
+    assert answer.status_code == 200, answer.text
     return str(told["effect"] if told["effect"] == "allow" else told["code"])
 
 
@@ -114,7 +116,8 @@ def test_no_call_is_allowed_after_the_bound(servers: tuple[RunningServer, Runnin
                 answer = call(other, chain, key, "coder-1")
                 if answer == "allow":
                     assert sent_s - revoked_s <= BOUND_SECONDS
-                else:
+                # Decided before the revocation was known here, and not told any more.
+                elif answer != "capability.revoked_meanwhile":
                     assert answer == "capability.revoked"
                     break
 

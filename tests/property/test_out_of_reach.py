@@ -83,6 +83,8 @@ def _slots() -> list[Slot]:
     """One for each place of each tool, in the first of its cases that is not denied."""
     found: dict[tuple[str, Tokens], Slot] = {}
     for case in sample_cases():
+        if not case.is_call:
+            continue  # issuing a capability reaches nothing
         answered = answer(case, sample_ruleset())
         if not isinstance(answered, Answered) or answered.outcome.decision.effect is Effect.DENY:
             continue

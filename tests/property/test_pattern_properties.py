@@ -74,9 +74,10 @@ def test_gl1_a_pattern_has_one_meaning(
     pattern: list[str | None], values: list[str], fillings: list[str]
 ) -> None:
     """As an allow and as a deny, at the end and inside, with and without a slash in the value."""
-    condition = f'when {{ context.arguments.text like "{cedar(pattern)}" }};'
-    allowing = world(f'@id("like") permit (principal, action, resource) {condition}', tools=NOTE)
-    denying = world(f'{PERMIT_ALL} @id("like") forbid (principal, action, resource) {condition}', tools=NOTE)
+    scope = '(principal, action in Action::"note/take", resource)'
+    condition = f'{scope} when {{ context.arguments.text like "{cedar(pattern)}" }};'
+    allowing = world(f'@id("like") permit {condition}', tools=NOTE)
+    denying = world(f'{PERMIT_ALL} @id("like") forbid {condition}', tools=NOTE)
     fits = fitting(pattern, fillings)
     assert is_matched(pattern, fits)
     for value in (fits, *values):

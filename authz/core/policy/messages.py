@@ -118,7 +118,7 @@ def _unknown_attribute(slip: _Slip, actions: Sequence[Action]) -> tuple[str, str
     name, base = ".".join(path), ".".join(path[:-1])
     about = [action for action in actions if is_about(slip.fault.policy.tree, action)]
     # One action of a kind was typed, so which tools lack the name is looked up for all of them.
-    known = {action.tool: attribute_names(path[:-1], [action]) for action in about}
+    known = {action.tool or action.id: attribute_names(path[:-1], [action]) for action in about}
     lacking = sorted(tool for tool, names in known.items() if path[-1] not in names)
     if len(lacking) < len(known):
         hint = f"name only tools that have it in the scope, or ask `{base} has {path[-1]} && …` first"

@@ -45,6 +45,7 @@ def test_every_key_of_every_section_needs_a_value(section: type[Strict], key: st
 def test_null_is_a_value_only_in_cases() -> None:
     meant = {section.__name__: set(section.NULLS) for section in sections() if section.NULLS}
     call = {"subject", "tool", "arguments", "provenance", "context", "dry_run", "capability", "proof"}
+    call |= {"issue", "ticket"}
     assert meant == {
         "PartialCall": call,
         "RowSection": call,

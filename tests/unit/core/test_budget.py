@@ -16,7 +16,7 @@ from authz.core.limits import MAX_RESERVATIONS
 from authz.model.capability import BudgetShare, LinkOrigin
 from authz.model.decision import Code, Effect, Next, RuleKind, Stage
 from authz.model.limit import Reached, Reservation
-from authz.model.operation import OperationRecord, OperationState
+from authz.model.operation import Basis, OperationRecord, OperationState
 from tests.support.chains import (
     NOW_S,
     decide_holding,
@@ -290,26 +290,41 @@ def test_another_entry_that_has_something_left_is_used_instead() -> None:
     ]
 
 
-def test_a_repeat_takes_nothing_more() -> None:
-    chain = chain_of(ALL)
-    first = decide_holding(WORLD, GET, chain).decision
-    assert first.fingerprint is not None
-    operation = OperationRecord(
+def allowed_before(chain: Sequence[str]) -> OperationRecord:
+    """The operation of `GET` as its first allow under `chain` left it."""
+    first = decide_holding(WORLD, GET, chain)
+    held = first.capability
+    assert first.decision.fingerprint is not None
+    assert held.expires_at_ms is not None
+    return OperationRecord(
         key="k",
-        fingerprint=first.fingerprint,
+        fingerprint=first.decision.fingerprint,
         state=OperationState.RESERVED,
         decision_id="d-0",
         expires_at_ms=NOW_MS + 60_000,
         version=1,
+        basis=Basis(handles=held.handles, kid=held.kid, expires_at_ms=held.expires_at_ms),
     )
-    again = decide_holding(WORLD, GET, chain, operation=operation).decision
+
+
+def test_a_repeat_takes_nothing_more() -> None:
+    chain = chain_of(ALL)
+    again = decide_holding(WORLD, GET, chain, operation=allowed_before(chain)).decision
     assert (again.effect, again.repeated, again.reservations) == (Effect.ALLOW, True, ())
-    # Of the first decision's time, and never beyond the capability that it rests on now.
+    # Of the first decision's time, and never beyond the capability that it rests on.
     assert again.expires_at_ms == NOW_MS + 60_000
     short = issued([entry("read", W)], exp=NOW_S + 5)
-    shorter = decide_holding(WORLD, GET, short, operation=operation).decision
+    shorter = decide_holding(WORLD, GET, short, operation=allowed_before(short)).decision
     assert shorter.lease is not None
     assert shorter.expires_at_ms == shorter.lease.expires_at_ms == (NOW_S + 5) * 1000
+
+
+def test_under_another_capability_it_is_no_repeat() -> None:
+    """Its budgets were not debited, and what revokes the first would not be looked at."""
+    other = issued([entry("read", W)], exp=NOW_S + 5)
+    again = decide_holding(WORLD, GET, other, operation=allowed_before(chain_of(ALL))).decision
+    assert (again.effect, again.stage, again.code) == (Effect.DENY, Stage.OPERATION, Code.OPERATION_CONFLICT)
+    assert (again.lease, again.reservations) == (None, ())
 
 
 def test_only_an_allow_takes_and_a_dry_run_is_only_compared() -> None:

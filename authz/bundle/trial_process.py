@@ -1,5 +1,6 @@
 """Runs a trial load in its process, from a thread: it waits there, and requests do not."""
 
+import contextlib
 import logging
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from authz.bundle.sources import shown
 from authz.bundle.trial import OUT_OF_MEMORY
@@ -86,10 +87,8 @@ class TrialProcess:
                     _kill(process)
                     process = None
                 if process is None:
-                    process = self._start(courtesy)
-                    said = _wait(process, courtesy, spent_s, asked)
-                else:
-                    said = _wait(process, courtesy, spent_s)
+                    process = self._start(courtesy, asked)
+                said = _wait(process, courtesy, spent_s)
                 if said is not None:
                     return self._said(process.returncode, *said)
                 # Others have kept the processors busy: rules must come into force all the same.
@@ -120,7 +119,7 @@ class TrialProcess:
             raise self._refused(*why_it_broke_off(exit_code))
         return output
 
-    def _start(self, courtesy: Courtesy) -> "subprocess.Popen[bytes]":
+    def _start(self, courtesy: Courtesy, asked: bytes) -> "subprocess.Popen[bytes]":
         with self._lock:
             if self._is_over:
                 raise self._abandoned()
@@ -138,6 +137,7 @@ class TrialProcess:
                 # would go to this one process as to the whole service, however nice it is.
                 process_group=0,
             )
+            _feed(self._process, asked)
             return self._process
 
     def _abandoned(self) -> BundleError:
@@ -147,16 +147,31 @@ class TrialProcess:
         return refused(self._folder, message, hint)
 
 
+def _feed(process: "subprocess.Popen[bytes]", asked: bytes) -> None:
+    """Write to a process what it is asked, beside whoever waits for it, and close the pipe.
+
+    Not by `communicate`: one that timed out never writes the rest, and a slow process would wait for that.
+    """
+    stdin, process.stdin = process.stdin, None
+    if stdin is not None:
+        threading.Thread(target=_write, args=(stdin, asked), name="trial-input", daemon=True).start()
+
+
+def _write(stdin: IO[bytes], asked: bytes) -> None:
+    # A process that ended before it had read everything tells that itself: by what it said, and how it ended.
+    with contextlib.suppress(OSError), contextlib.closing(stdin):
+        stdin.write(asked)
+
+
 def _wait(
-    process: "subprocess.Popen[bytes]", courtesy: Courtesy, seconds: float, asked: bytes | None = None
+    process: "subprocess.Popen[bytes]", courtesy: Courtesy, seconds: float
 ) -> tuple[bytes, bytes] | None:
     """What it wrote, to both outputs, or `None` if it did not end within so many seconds."""
     ends_s = time.monotonic() + seconds
     while (left_s := ends_s - time.monotonic()) > 0:
         try:
-            return process.communicate(asked, timeout=min(left_s, RAISE_SECONDS))
+            return process.communicate(timeout=min(left_s, RAISE_SECONDS))
         except subprocess.TimeoutExpired:
-            asked = None  # it is on its way
             if courtesy is not Courtesy.IDLE:
                 # One that was slow to start takes its first place only now.
                 raised(process.pid, courtesy)

@@ -229,6 +229,15 @@ def test_it_is_begun_again_only_where_it_cannot_be_given_one(
     assert trial.started == started
 
 
+def test_a_slow_process_is_told_everything_that_a_pipe_does_not_hold(tmp_path: Path) -> None:
+    """A bundle of many rules was told in part, and its trial waited for the rest until it was ended."""
+    folder = write_bundle(tmp_path / "bundle")
+    # Waited for in pieces that are over before the process has started.
+    trial = TrialProcess(folder, TrialLimits(idle_seconds=0.005, nice_seconds=0.005))
+    asked = request_for(folder, PROTECTED, IN_FORCE, cpu_seconds=60, memory_bytes=4 * 1024**3)
+    assert b'"outcome": "good"' in trial.run(asked + b" " * 2**20)
+
+
 @pytest.mark.parametrize(
     ("bound", "idle", "nice"), [(None, 10, 120), (5, 0.625, 1.25), (60, 7.5, 15), (86400, 10, 120)]
 )

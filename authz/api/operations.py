@@ -89,6 +89,10 @@ class OperationOut(BaseModel):
     settles: bool
     ticketed: bool = Field(description="A ticket was given for it: only `/resolve` says that it did not run.")
     cancel_requested: bool = Field(description="Somebody wants it not to run. That is not `cancelled`.")
+    contradicted: bool = Field(
+        description="It is `unknown` because an outcome was told that does not fit: that is what is shown of "
+        "it, and only `/resolve` says what is true."
+    )
     tool: str = Field(description="`server/name`")
     trace_id: str
     turn_id: str
@@ -99,7 +103,8 @@ class OperationOut(BaseModel):
     settled_at: str | None = None
     superseded_by: str | None = Field(
         None,
-        description="The decision that holds the operation now, after it was decided anew: all else is its.",
+        description="The decision that holds the operation now, after it was decided anew. All else is of "
+        "the one that was asked about.",
     )
 
 
@@ -136,7 +141,8 @@ def _document(model: type[Wire]) -> dict[str, Any]:
         "Role `decide`, and the lease's token. One attempt begins; another is told `operation.in_progress` "
         "(409). `context.start` of `/decide` does the same with the decision itself. What rests on a "
         "capability begins only while that is in force (`operation.capability_ended`), and its lease ends "
-        "with it at the latest."
+        "with it at the latest. What may take longer than the endpoint remembers its key does not begin "
+        "(`operation.expired`)."
     ),
     openapi_extra=_document(StartOperation),
     responses=_ERRORS,
@@ -162,7 +168,9 @@ async def start(
         "`not_executed` gives back what was reserved. It counts where the runtime declared "
         "`context.settles`, no ticket was given and the act has not begun; else it must be proven, see "
         "`/resolve`. "
-        "After the lease has ended only `succeeded` is still taken."
+        "After the lease has ended only `succeeded` is still taken. What is not taken is on record all the "
+        "same (`operation.contradicted`). Where it says that an effect may stand, of a call that could run "
+        "or run again, that call is `unknown` until `/resolve`."
     ),
     openapi_extra=_document(SettleOperation),
     responses=_ERRORS,
@@ -185,8 +193,8 @@ async def settle(
     description=(
         "Role `approve` or `policy`: a person, or a probe, who looked. Not the credential that asked for the "
         "decision, nor one with role `decide` that may assert its subject. Only from `unknown`, and "
-        "`not_executed` of what has a ticket only after the lease's end. `not_executed` gives back what was "
-        "reserved."
+        "`not_executed` of what has a ticket or is contradicted only after the lease's end. `not_executed` "
+        "gives back what was reserved, also by a decision whose call was decided anew since."
     ),
     openapi_extra=_document(ResolveOperation),
     responses=_ERRORS,
@@ -206,7 +214,9 @@ async def resolve(
     summary="Ask that the act does not happen",
     description=(
         "Role `decide` for subjects that the caller may assert; `policy` or `approve` for all of the tenant. "
-        "What has not begun cannot begin any more. What has begun goes on until its runtime settles it."
+        "What has not begun cannot begin any more, nor does its runtime's own attempt begin again; what has "
+        "begun goes on until its runtime settles it. A ticket that was given stays good until it ends: who "
+        "has it can still let the call run."
     ),
     openapi_extra=_document(CancelOperation),
     responses=_ERRORS,
@@ -245,6 +255,7 @@ def _answer(view: OperationView) -> Response:
         "settles": operation.settles,
         "ticketed": operation.ticketed,
         "cancel_requested": operation.cancel_requested,
+        "contradicted": operation.is_contradicted,
         "tool": f"{told.server}/{told.tool}",
         "trace_id": told.ids.trace,
         "turn_id": told.ids.turn,

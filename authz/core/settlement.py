@@ -5,6 +5,7 @@ run is given back. Two things prove it: a runtime that declared to say when each
 before its lease ended, since nobody may begin afterwards; or a person or a probe looked.
 Of what a ticket was given for only the second does, once the ticket is over: a tool server takes that
 offline, so the runtime's silence says nothing, nor does its word.
+What a holder tells otherwise than that is never just dropped: see `authz.core.contradiction`.
 """
 
 import hmac
@@ -36,6 +37,8 @@ class By(StrEnum):
     """Who may see the operation, and wants it not to run."""
     LEASE_END = "lease_end"
     """Nobody: the time is over."""
+    CONTRADICTION = "contradiction"
+    """A holder, of this lease or an earlier one, whose word does not fit: see `authz.core.contradiction`."""
 
 
 class ReportCode(StrEnum):
@@ -50,6 +53,8 @@ class ReportCode(StrEnum):
     CANCEL_REQUESTED = "operation.cancel_requested"
     CAPABILITY_ENDED = "operation.capability_ended"
     SUPERSEDED = "operation.superseded"
+    CONTRADICTED = "operation.contradicted"
+    EXPIRED = "operation.expired"
 
 
 _S: Final = OperationState
@@ -74,6 +79,12 @@ TRANSITIONS: Final = frozenset(
         (_S.RESERVED, _S.NOT_EXECUTED, By.LEASE_END),
         (_S.RESERVED, _S.UNKNOWN, By.LEASE_END),
         (_S.EXECUTING, _S.UNKNOWN, By.LEASE_END),
+        # Whatever could still run, or run again, waits for whoever finds out what is true.
+        (_S.RESERVED, _S.UNKNOWN, By.CONTRADICTION),
+        (_S.EXECUTING, _S.UNKNOWN, By.CONTRADICTION),
+        (_S.FAILED_RETRYABLE, _S.UNKNOWN, By.CONTRADICTION),
+        (_S.NOT_EXECUTED, _S.UNKNOWN, By.CONTRADICTION),
+        (_S.UNKNOWN, _S.UNKNOWN, By.CONTRADICTION),
     }
 )
 OUTCOMES: Final = frozenset({_S.SUCCEEDED, _S.FAILED_RETRYABLE, _S.FAILED_FINAL, _S.NOT_EXECUTED})
@@ -179,11 +190,14 @@ def check_start(
     attempt: str,
     lasts_ms: int | None,
     rules: TokenRules | None = None,
+    *,
+    key_ends_ms: int | None = None,
 ) -> Change:
     """The act is about to begin. Of several attempts one may begin, and the same one may ask again.
 
     `rules` are those of this moment: what the permission rests on may have been revoked since it was given.
-    Without them nothing begins that rests on a capability.
+    Without them nothing begins that rests on a capability. `key_ends_ms` is when the endpoint may forget the
+    key, where that matters: the act must be over by then, since it may be repeated under that key.
     """
     state = state_at(operation, now_ms)
     if state in (_S.RESERVED, _S.EXECUTING) and not _is_in_force(operation.basis, rules, now_ms):
@@ -191,23 +205,42 @@ def check_start(
             code=ReportCode.CAPABILITY_ENDED,
             message="the capability that allowed it has ended or is revoked: do not begin",
         )
-    if state is _S.EXECUTING and operation.attempt == attempt:
-        return Unmoved()
-    if operation.cancel_requested and state is _S.RESERVED:
+    is_own = state is _S.EXECUTING and operation.attempt == attempt
+    if operation.cancel_requested and (is_own or state is _S.RESERVED):
+        # One that began but does not know it has not acted yet, as far as anybody can tell.
         return NotPossible(
-            code=ReportCode.CANCEL_REQUESTED, message="somebody asked to cancel it: do not begin"
+            code=ReportCode.CANCEL_REQUESTED,
+            message="somebody asked to cancel it: do not begin; if the act has begun, settle it"
+            if is_own
+            else "somebody asked to cancel it: do not begin",
         )
+    if is_own:
+        return Unmoved()
     if state is not _S.RESERVED:
-        return not_possible(state)
+        return not_possible(operation, now_ms)
+    if key_ends_ms is not None and outlives_key(key_ends_ms, now_ms, lasts_ms):
+        return NotPossible(code=ReportCode.EXPIRED, message=OUTLIVES_KEY)
     ends_ms = lease_end(operation.expires_at_ms, now_ms, lasts_ms)
+    basis_ends_ms = operation.basis.expires_at_ms if operation.basis is not None else None
     return _moved(
         operation,
         _S.EXECUTING,
         By.HOLDER,
         EventType.OPERATION_STARTED,
         attempt=attempt,
-        expires_at_ms=ends_ms if operation.basis is None else min(ends_ms, operation.basis.expires_at_ms),
+        expires_at_ms=earliest(ends_ms, basis_ends_ms, key_ends_ms),
     )
+
+
+OUTLIVES_KEY: Final = (
+    "the endpoint may forget the key of this call before the act would be over: send a shorter "
+    "`timeout_seconds`, or the call with a new `context.tool_call_id`"
+)
+
+
+def earliest(first_ms: int, *others_ms: int | None) -> int:
+    """The earliest of these ends, `None` being none."""
+    return min((first_ms, *(end_ms for end_ms in others_ms if end_ms is not None)))
 
 
 def _is_in_force(basis: Basis | None, rules: TokenRules | None, now_ms: int) -> bool:
@@ -242,7 +275,7 @@ def check_cancel(operation: OperationRecord, now_ms: int) -> Change:
     """Somebody wants it not to run. What has begun goes on until its runtime says otherwise."""
     state = state_at(operation, now_ms)
     if state not in (_S.RESERVED, _S.EXECUTING):
-        return not_possible(state)
+        return not_possible(operation, now_ms)
     if operation.cancel_requested:
         return Unmoved()
     return Move(
@@ -272,17 +305,39 @@ def write_of(tenant: str, after: OperationRecord) -> OperationWrite:
         result_digest=after.result_digest,
         ticketed=after.ticketed,
         basis=after.basis,
+        approval=after.approval,
     )
+
+
+def key_end(operation: OperationRecord | None, now_ms: int, retention_seconds: int | None) -> int:
+    """When the endpoint may forget the key of a call, in ms: it is as old as the first permission with it."""
+    first_ms = now_ms
+    if operation is not None and operation.state not in NEVER_ALLOWED:
+        first_ms = operation.first_at_ms or operation.expires_at_ms
+    return first_ms + (retention_seconds * 1000 if retention_seconds else KEY_RETENTION_MS)
 
 
 def is_past_retention(operation: OperationRecord, now_ms: int, retention_seconds: int | None) -> bool:
     """Whether the endpoint may have forgotten the key: under it nothing is begun again."""
-    first_ms = operation.first_at_ms or operation.expires_at_ms
-    return now_ms - first_ms >= (retention_seconds * 1000 if retention_seconds else KEY_RETENTION_MS)
+    return now_ms >= key_end(operation, now_ms, retention_seconds)
 
 
-def not_possible(state: OperationState) -> NotPossible:
-    """Why an operation in that state does not move."""
+def outlives_key(key_ends_ms: int, now_ms: int, lasts_ms: int | None) -> bool:
+    """Whether an act that begins now may still go on, and be repeated, when its key is forgotten.
+
+    Of one that does not say how long it may take, the lease ends with the key.
+    """
+    return now_ms + (0 if lasts_ms is None else lasts_ms + LEASE_MARGIN_MS) >= key_ends_ms
+
+
+def not_possible(operation: OperationRecord, now_ms: int) -> NotPossible:
+    """Why an operation does not move from where it stands."""
+    if operation.is_contradicted:
+        return NotPossible(
+            code=ReportCode.CONTRADICTED,
+            message="what was told of it does not fit together: a person or a probe must say what is true",
+        )
+    state = state_at(operation, now_ms)
     code, message = _CODES.get(state, (ReportCode.SETTLED, f"it is settled: `{state.value}`"))
     return NotPossible(code=code, message=message)
 
@@ -291,6 +346,9 @@ def _check_outcome(
     operation: OperationRecord, now_ms: int, outcome: Outcome, by: By, event: EventType
 ) -> Change:
     state = state_at(operation, now_ms)
+    if operation.is_contradicted and by is By.HOLDER:
+        # Its holders had their say.
+        return not_possible(operation, now_ms)
     if state is outcome.state and _is_told(operation, outcome):
         return Unmoved()
     if (state, outcome.state, by) not in TRANSITIONS:
@@ -299,7 +357,7 @@ def _check_outcome(
                 code=ReportCode.NOT_PROVEN,
                 message="that it did not run must be proven: by `/resolve`, after its lease has ended",
             )
-        return not_possible(state)
+        return not_possible(operation, now_ms)
     if outcome.state is _S.NOT_EXECUTED and (message := _unproven(operation, now_ms, by)):
         return NotPossible(code=ReportCode.NOT_PROVEN, message=message)
     return _moved(
@@ -328,6 +386,8 @@ def _unproven(operation: OperationRecord, now_ms: int, by: By) -> str | None:
             "a ticket was given for it, so its holder does not prove that it did not run: by `/resolve`, "
             "after its lease has ended"
         )
+    if operation.is_contradicted and now_ms < operation.expires_at_ms:
+        return "the act may be going on: ask again after its lease has ended"
     if operation.ticketed and now_ms < operation.expires_at_ms:
         return "the ticket that was given for it may still be used: ask again after its lease has ended"
     return None

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from authz.core.log_chain import MalformedRecord
-from authz.core.operation_event import DecisionTold, operation_event, read_decision
+from authz.core.operation_event import DecisionTold, MoveTold, operation_event, read_decision, read_moves
 from authz.core.redact import Redactor
 from authz.core.settlement import lapse
 from authz.errors import AuthzError, StoreUnavailable
@@ -41,6 +41,14 @@ class Lapses:
             return read_decision(found.text)
         except (MalformedRecord, ValueError) as fault:
             raise StoreUnavailable("the record of the decision cannot be read") from fault
+
+    async def moves(self, tenant: str, decision_id: str, current: OperationRecord) -> list[MoveTold]:
+        """What the records say became of a decision's operation, in order. Raises `StoreUnavailable`."""
+        found = await self._ledger.find_moves(tenant, decision_id)
+        try:
+            return read_moves([record.text for record in found], current)
+        except (MalformedRecord, ValueError) as fault:
+            raise StoreUnavailable("what became of the decision cannot be read") from fault
 
     async def write_down(self, tenant: str, operation: OperationRecord) -> bool:
         """Write down the end of this operation's lease; whether there was one. Raises `StoreUnavailable`.

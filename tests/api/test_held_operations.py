@@ -135,6 +135,22 @@ async def test_a_silent_holder_of_a_ticket_gets_nothing_back(service: Service) -
     assert await used(service, holder) == 1
 
 
+async def test_a_cancelled_call_with_a_ticket_may_have_run(service: Service) -> None:
+    """Nobody takes a ticket back from a tool server, so nobody is told that the call cannot have run."""
+    holder = await issue(service, WORK)
+    answer = await service.decide(edit(holder, ticket=True))
+    cancelled = await service.client.post(f"/operations/{answer['decision_id']}/cancel", json={})
+    assert (cancelled.json()["ticketed"], cancelled.json()["cancel_requested"]) == (True, True)
+    again = await service.decide(edit(holder, ticket=True))
+    assert (again["code"], "ticket" in again, "lease" in again) == (
+        "operation.cancel_requested",
+        False,
+        False,
+    )
+    assert "use its ticket no more" in again["message"]
+    assert "find that out before" in again["message"]
+
+
 @pytest.mark.parametrize("life_s", [10, 120, 3000])
 @pytest.mark.parametrize("timeout_s", [None, 1, 600, 3600])
 async def test_a_ticket_ends_with_its_capability_and_its_decision(

@@ -122,7 +122,26 @@ async def test_a_report_that_is_repeated_is_answered_as_before(service: Service)
         assert problem["state"] == "failed_final"
         assert problem["next"] == ["query_status", "stop"]
         assert not problem["retry_unchanged"]
-    assert [record["type"] for record in await moves(service)] == ["operation.started", "operation.settled"]
+    records = await moves(service)
+    assert [record["type"] for record in records] == [
+        "operation.started",
+        "operation.settled",
+        *["operation.contradicted"] * 3,
+    ]
+    assert [record["contradicts"]["outcome"] for record in records[2:]] == [
+        "failed_final",
+        "succeeded",
+        "not_executed",
+    ], "what was not taken is on record all the same"
+    assert records[2]["contradicts"] == {
+        "outcome": "failed_final",
+        "external_id": "tx-2",
+        "result_digest": None,
+        "refunded": False,
+        "superseded_by": None,
+        "operation": "failed_final",
+        "stopped": False,
+    }
 
 
 async def test_of_several_attempts_one_runs(service: Service) -> None:
@@ -172,15 +191,18 @@ async def test_what_failed_in_passing_may_be_decided_anew_under_its_key(service:
     assert second["decision_id"] != first["decision_id"]
     assert second["idempotency_key"] == first["idempotency_key"]
     # The first permission is over: neither its token nor its id settles the second.
-    problem = refused(await post(service, first, "settle", outcome="succeeded"), 409, "operation.superseded")
-    assert problem["state"] == "reserved"
+    refused(await post(service, first, "start", attempt="a"), 409, "operation.superseded")
+    refused(await post(service, first, "cancel"), 409, "operation.superseded")
+    again = ok(await post(service, first, "settle", outcome="failed_retryable"))
+    assert (again["state"], again["superseded_by"]) == ("failed_retryable", second["decision_id"])
     refused(
         await post(service, second, "settle", outcome="succeeded", lease_token=first["lease"]["token"]),
         403,
         "operation.lease",
     )
     found = ok(await service.client.get(f"/operations/{first['decision_id']}"))
-    assert found["superseded_by"] == second["decision_id"]
+    assert (found["state"], found["superseded_by"]) == ("failed_retryable", second["decision_id"])
+    assert await status(service, second) == "reserved"
     ok(await post(service, second, "settle", outcome="succeeded"))
     service.clock.at_ms += 24 * 3_600_000
     late = await service.decide(first["asked"])
@@ -193,7 +215,6 @@ async def test_what_never_began_did_not_run(service: Service) -> None:
     service.clock.at_ms += TTL_MS
     assert await status(service, answer) == "not_executed"
     refused(await post(service, answer, "start", attempt="a"), 409, "operation.not_executed")
-    refused(await post(service, answer, "settle", outcome="succeeded"), 409, "operation.not_executed")
     anew = await allowed(service, answer["asked"])
     assert anew["decision_id"] != answer["decision_id"]
     (record,) = await moves(service)
@@ -210,6 +231,7 @@ async def test_what_never_began_did_not_run(service: Service) -> None:
         "external_id": None,
         "result_digest": None,
         "released": True,
+        "version": 2,
     }
     assert record["caller"] is None
 
@@ -240,11 +262,15 @@ async def test_what_was_interrupted_is_unknown_until_somebody_looks(service: Ser
         409,
         "operation.not_executed",
     )
+    records = await moves(service)
     assert [
         (record["type"], record["operation"]["by"], record["operation"]["released"])
-        for record in await moves(service)
+        for record in records
+        if "contradicts" not in record
     ] == [("operation.unknown", "lease_end", False), ("operation.resolved", "examiner", True)]
-    assert (await moves(service))[1]["detail"] == "the endpoint has no such key"
+    told = [record["contradicts"] for record in records if "contradicts" in record]
+    assert [one["outcome"] for one in told] == ["failed_final", "not_executed"], "for whoever looks"
+    assert records[-1]["detail"] == "the endpoint has no such key"
     assert (await service.decide(answer["asked"]))["effect"] == "allow"
 
 

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from authz.model.resource import Authority, Verb
+
+DENIED_MARK: Final = "authz:denied"
+"""In the exposure of a session in which a person said no: what is decided there is held against that."""
 
 
 class Factor(StrEnum):
@@ -22,16 +26,6 @@ class AskTerms:
     quorum: int = 1
     ttl_seconds: int | None = None
     factor: Factor = Factor.SESSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalGrant:
-    """A live, unconsumed approval that stage 8 may match. None exists before approvals do."""
-
-    approval_id: str
-    fingerprint: str
-    rules: frozenset[str]
-    """The asking rules that the approver was shown."""
 
 
 class ApprovalState(StrEnum):
@@ -85,3 +79,38 @@ class GrantScope:
     """Most uses; `None` (of `session`) for any number."""
     reach: tuple[Reach, ...] = ()
     """Of `session` alone: every access of a later call lies in one of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedBy:
+    """Who said yes, and how strongly that was proved."""
+
+    person: str
+    factor: Factor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalTold:
+    """The approval that a decision waits for, rests on, or is refused by."""
+
+    id: str
+    state: ApprovalState
+    """After the decision: `consumed` where it took the last use."""
+    shown_digest: str = ""
+    """Of what approvers are shown, or were; empty of a denial."""
+    is_guessable: bool = False
+    """Whether that digest is over a secret, which somebody could try out values for."""
+    expires_at_ms: int | None = None
+    """When the request, or the yes, is over."""
+    joined: bool = False
+    """The request waited already: people are asked once."""
+    scope: ScopeKind | None = None
+    """Of a yes."""
+    uses_left: int | None = None
+    """Of a yes, after this decision; `None` where they are not counted."""
+    approvers: tuple[ApprovedBy, ...] = ()
+    """Of a yes. Recorded, never on the wire."""
+    denied_by: str = ""
+    """Of a no, the person. Recorded, never on the wire."""
+    url: str = ""
+    """Where people answer, or see it."""

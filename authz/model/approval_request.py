@@ -4,7 +4,7 @@ Nothing here holds an argument: what approvers are shown in the clear is kept ap
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from authz.model.approval import ApprovalState, Factor, GrantScope
@@ -103,6 +103,10 @@ class ApprovalRequest:
     closed_at_ms: int = 0
     closed_by: str = ""
     """The person who denied, the last who approved, or the credential that cancelled."""
+    decision_id: str = ""
+    """Of the decision that asked first."""
+    rule_digests: Mapping[str, str] = field(default_factory=dict)
+    """Of the text of each asking rule, by its name: by these a rule is known to be the one that was shown."""
 
 
 class CredentialKind(StrEnum):
@@ -200,4 +204,9 @@ class Consumption:
     """
 
     request_id: str
+    fingerprint: str
+    """Of the call that uses it, which a grant of several calls does not tell: a no to it undoes the use."""
     expected_uses_left: int | None
+    takes: bool = True
+    """Not for an operation that took its use before and is tried again: then it holds unless the grant was
+    revoked or the call was denied since, whatever is left of it."""

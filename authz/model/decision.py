@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from authz.model.approval import AskTerms
+from authz.model.approval import ApprovalTold, AskTerms
 from authz.model.capability import CapabilityRefused
 from authz.model.limit import Reservation
 from authz.model.operation import Standing
@@ -204,6 +204,8 @@ class Refusal:
     """Of stage 6, and of a budget that is spent."""
     standing: Standing | None = None
     """Of stage 5: where the operation stands that keeps this call from running."""
+    approval: ApprovalTold | None = None
+    """Of stage 8: the no that stands against the call."""
     internal: str = ""
     """For the record only: what the caller must not learn (why a tool is hidden)."""
 
@@ -256,6 +258,8 @@ class Decision:
     """What an allow takes of the bundle's limits, or would take if it were no dry run."""
     standing: Standing | None = None
     """Of an operation that is settled, or will be."""
+    approval: ApprovalTold | None = None
+    """What it waits for, rests on, or is refused by."""
 
     @property
     def told_verdicts(self) -> tuple[AccessVerdict, ...]:

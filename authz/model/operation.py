@@ -59,7 +59,7 @@ class OperationRecord:
     first_at_ms: int = 0
     """When its key was first given out; 0 where that is not known. From then on endpoints remember it."""
     settled_at_ms: int = 0
-    """When its outcome was told; 0 without one."""
+    """When its outcome was told; 0 without one. Of one that is unknown: see `is_contradicted`."""
     external_id: str = ""
     """What the endpoint calls the effect."""
     result_digest: str = ""
@@ -67,6 +67,16 @@ class OperationRecord:
     """A ticket was given for it: whoever has that can let it run, and nobody else need hear of it."""
     basis: Basis | None = None
     """`None` where it was allowed without a capability."""
+    approval: str = ""
+    """Id of the approval that it was allowed by; empty where it needed none."""
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether it is unknown because an outcome was told that does not fit what had been told before.
+
+        That outcome is kept with it, and so is when it was told; other unknown operations have no such time.
+        """
+        return self.state is OperationState.UNKNOWN and self.settled_at_ms > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +100,7 @@ class OperationWrite:
     result_digest: str = ""
     ticketed: bool = False
     basis: Basis | None = None
+    approval: str = ""
 
     @property
     def due_ms(self) -> int:

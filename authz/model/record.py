@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from authz.model.account_writes import AccountMoved
+from authz.model.approval_writes import ApprovalMoved
 from authz.model.limit import LimitReached
 
 
@@ -34,6 +36,28 @@ class EventType(StrEnum):
     """Its lease ended before it began: what it had reserved is given back."""
     OPERATION_UNKNOWN = "operation.unknown"
     """Its lease ended, and nobody said how it went."""
+    OPERATION_CONTRADICTED = "operation.contradicted"
+    """Its holder told an outcome that does not follow from where it stands: kept for whoever looks."""
+    APPROVAL_VOTED = "approval.voted"
+    """A person said yes; others still have to."""
+    APPROVAL_APPROVED = "approval.approved"
+    """A person said yes, and with that the request is approved."""
+    APPROVAL_DENIED = "approval.denied"
+    APPROVAL_CANCELLED = "approval.cancelled"
+    """Its requester took the request back."""
+    APPROVAL_EXPIRED = "approval.expired"
+    """Nobody answered in time: no human denial."""
+    APPROVAL_REVOKED = "approval.revoked"
+    """What a yes permitted is void from here on."""
+    APPROVAL_REFUSED = "approval.refused"
+    """An answer that changed nothing, and why."""
+    ACCOUNT_CHANGED = "account.changed"
+    """A person's account was made, changed, disabled, or got or lost a passkey."""
+    PERSON_SIGNED_IN = "person.signed_in"
+    PERSON_SIGNED_OUT = "person.signed_out"
+    SIGN_IN_REFUSED = "person.sign_in_refused"
+    NOTICE_UNDELIVERED = "notice.undelivered"
+    """Nobody took a notification: it stands in the list of dead letters."""
     EXPLANATION_MADE = "explanation.made"
     """Somebody was told why a call is decided as it is, rules that nearly matched included."""
 
@@ -85,7 +109,7 @@ class Replayed:
     key: str
 
 
-CommitOutcome = Committed | Conflict | LimitReached | Replayed
+CommitOutcome = Committed | Conflict | LimitReached | Replayed | ApprovalMoved | AccountMoved
 """What a store answers to a unit. After anything but `Committed`, nothing of the unit was written."""
 
 

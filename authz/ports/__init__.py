@@ -6,9 +6,13 @@ from typing import Any, Protocol
 
 from authz_client.capabilities import PublicKey, Signer
 
+from authz.core.approval_moves import Move
 from authz.core.canonical.shell import ShellAccess
 from authz.core.lines import Line
 from authz.core.ruleset import Ruleset
+from authz.model.account_writes import AccountWrite
+from authz.model.approval_request import Consumption
+from authz.model.approval_writes import GrantVoid, NewApproval, Notice, VaultWrite
 from authz.model.call import Call
 from authz.model.caller import Caller
 from authz.model.capability import (
@@ -25,6 +29,8 @@ from authz.model.limit import Reservation
 from authz.model.operation import OperationRecord, OperationWrite
 from authz.model.record import CommitOutcome, Event, EventQuery, StoredEvent
 from authz.model.tool import Descriptor
+from authz.ports.accounts import AccountReads
+from authz.ports.approvals import ApprovalReads
 
 
 class Clock(Protocol):
@@ -142,6 +148,9 @@ class CommitUnit:
     The reservations are compared with their caps and written in the same transaction, all or none. If one
     does not fit, nothing of the unit is written and the answer is `LimitReached`. That is found before a
     conflict is, so a call that was allowed before may be answered with either.
+
+    What is written of approvals is compared last: whatever of it does not hold any more is answered with
+    `ApprovalMoved`, and nothing of the unit is written.
     """
 
     event: Event
@@ -161,10 +170,21 @@ class CommitUnit:
     """Sessions and traces that are delegated from now on, by labels that begin with `DELEGATED`."""
     releases: str = ""
     """A decision whose reservations are given back, each once: what is no longer there is not given again."""
+    asks: NewApproval | None = None
+    consumes: Consumption | None = None
+    """Of a grant of the event's tenant: see there what makes it fail."""
+    moves: Sequence[Move] = ()
+    """Each by compare-and-set on its `expected_version`: if one has moved, nothing of the unit is written."""
+    voids: GrantVoid | None = None
+    kept: Sequence[VaultWrite] = ()
+    notices: Sequence[Notice] = ()
+    accounts: Sequence[AccountWrite] = ()
+    """In their order. Where one of them does not hold, nothing of the unit is written and the answer is
+    `AccountMoved`, which is found after everything else is."""
 
 
-class Ledger(Protocol):
-    """The durable store: the decision log, operations and session exposure."""
+class Ledger(ApprovalReads, AccountReads, Protocol):
+    """The durable store: the decision log, operations, session exposure, approvals and people."""
 
     async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """Write one unit durably and return where its record stands in the log.
@@ -197,6 +217,10 @@ class Ledger(Protocol):
 
     async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         """The record that made this decision, in this tenant."""
+        ...
+
+    async def find_moves(self, tenant: str, decision_id: str) -> Sequence[StoredEvent]:
+        """The `operation.…` records of this decision, in this tenant: what became of it, oldest first."""
         ...
 
     async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:

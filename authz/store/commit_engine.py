@@ -23,18 +23,25 @@ from authz.core.log_checkpoint import (
     unverified_heads,
 )
 from authz.errors import AuthzError, LogCorrupt, StoreUnavailable
+from authz.model.account_writes import AccountMoved
+from authz.model.approval_writes import ApprovalMoved
 from authz.model.limit import LimitReached
 from authz.model.record import CommitOutcome, Committed, Conflict, Replayed
 from authz.ports import Clock, CommitUnit
+from authz.store.account_writes import write_accounts
+from authz.store.approval_writes import ApprovalWrites
 from authz.store.capability_writes import CapabilityWrites, RevocationSweep
 from authz.store.limit_counters import LimitCounters
+from authz.store.notice_writes import NoticeWrites
 from authz.store.operation_writes import OperationWrites
 from authz.store.proof_uses import ProofSweep, ProofUses
 from authz.store.statements import Statements
+from authz.store.vault import Vault
+from authz.store.vault_writes import VaultSweep, VaultWrites
 from authz.store.write_connection import NothingWritten, SqlValue, WriteConnection
 
 _T = TypeVar("_T")
-Refused = Replayed | LimitReached | Conflict
+Refused = Replayed | LimitReached | Conflict | ApprovalMoved | AccountMoved
 _ATTEMPTS = 3
 """How often a batch is written before it is refused, where each failure is known to have left nothing."""
 _BALLAST = "ballast"
@@ -71,6 +78,7 @@ class CommitEngine:
         writer: str,
         clock: Clock,
         claim_writer: Callable[[], str] | None = None,
+        vault: Vault | None = None,
     ) -> None:
         """`claim_writer` is asked, whenever the end of the chain is read, which chain is this process's.
 
@@ -81,10 +89,12 @@ class CommitEngine:
         self._writer = writer
         self._claim_writer = claim_writer
         self._clock = clock
+        self._vault = vault or Vault(None)
         self._tail: Tail | None = None
         self._swept_to = ""
         self._proof_sweep = ProofSweep()
         self._revocation_sweep = RevocationSweep()
+        self._vault_sweep = VaultSweep()
         self._seen = 0
         """The highest sequence that was ever acknowledged: a store that falls behind it lost records."""
 
@@ -195,16 +205,13 @@ class CommitEngine:
         limits = LimitCounters(self._connection, self._sql.limits, units, recorded_at_ms)
         operations = OperationWrites(self._connection, self._sql, units, proofs)
         capabilities = CapabilityWrites(self._connection, self._sql)
+        approvals = ApprovalWrites(self._connection, self._sql.approvals, units, recorded_at_ms)
+        vault = VaultWrites(self._connection, self._sql.approvals, self._vault)
+        notices = NoticeWrites(self._connection, self._sql)
         for index, unit in enumerate(units):
-            # Whatever can refuse the unit comes before anything of it counts as written, and in this order:
-            # a replay is told before a limit, and a limit before a conflict.
-            refused: Refused | None = None
-            if unit.proof is not None:
-                refused = proofs.check(unit.proof)
-            if refused is None and unit.reservations:
-                refused = limits.check(unit.reservations)
-            if refused is None and unit.operation is not None:
-                refused = operations.move(index, unit.operation)
+            refused = _check(index, unit, proofs, limits, operations, approvals)
+            # Last, since it writes what holds: nothing refuses the unit after it.
+            refused = refused or write_accounts(self._connection, self._sql.accounts, unit.accounts)
             if refused is not None:
                 outcomes.append(refused)
                 continue
@@ -228,6 +235,9 @@ class CommitEngine:
                 key = unit.exposure.session_key
                 exposures += [(key, label) for label in sorted(unit.exposure.labels)]
             capabilities.add(unit)
+            approvals.add(unit)
+            vault.add(unit)
+            notices.add(unit)
             committed = Committed(
                 writer=self._writer, sequence=sequence, recorded_at_ms=recorded_at_ms, hash=previous
             )
@@ -241,6 +251,9 @@ class CommitEngine:
             self._move_head(tail, sequence, previous)
         self._swept_to = limits.write(self._swept_to)
         capabilities.write(self._revocation_sweep, recorded_at_ms)
+        approvals.write()
+        vault.write(self._vault_sweep, recorded_at_ms)
+        notices.write()
         return outcomes, Tail(sequence=sequence, hash=previous, checkpointed=tail.checkpointed)
 
     def _move_head(self, tail: Tail, sequence: int, last_hash: str) -> None:
@@ -308,6 +321,35 @@ class CommitEngine:
         token_hash = checkpoint_hash(token)
         self._connection.execute(self._sql.insert_checkpoint, (number, at_ms, token, token_hash))
         return WrittenCheckpoint(number=number, head=format_head(heads), hash=token_hash, token=token)
+
+
+def _check(
+    index: int,
+    unit: CommitUnit,
+    proofs: ProofUses,
+    limits: LimitCounters,
+    operations: OperationWrites,
+    approvals: ApprovalWrites,
+) -> Refused | None:
+    """Why the unit at that place of the batch does not go through; `None` where its operation has moved.
+
+    Whatever can refuse it comes before anything of it counts as written, and in this order: a replay is told
+    before a limit, a limit before a conflict, and a conflict before an approval that is not as it was.
+    """
+    refused: Refused | None = None
+    if unit.proof is not None:
+        refused = proofs.check(unit.proof)
+    if refused is None and unit.reservations:
+        refused = limits.check(unit.reservations)
+    if refused is not None:
+        return refused
+    moved = approvals.check(unit)
+    if unit.operation is not None:
+        # A unit that does not go through for its approval moves no operation.
+        refused = (
+            operations.move(index, unit.operation) if moved is None else operations.check(unit.operation)
+        )
+    return refused or moved
 
 
 def _retried(attempt: Callable[[], _T]) -> _T:

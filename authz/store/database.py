@@ -51,6 +51,12 @@ def open_session(database: Database, access: Access) -> Iterator[Session]:
         yield session
 
 
+def run_beside(database: Database, statement: ClauseElement) -> None:
+    """One statement beside the log's own transactions. Raises `StoreUnavailable`."""
+    with open_session(database, "write") as session:
+        session.run(statement)
+
+
 class _SqliteSession:
     def __init__(self, path: Path, access: Access) -> None:
         if access == "read":

@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    Text,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 
 from authz.core.log_chain import encode_rule
 from authz.errors import StoreUnavailable
@@ -39,6 +49,7 @@ OPERATION_FIELDS = (
     OPERATIONS.c.result_digest,
     OPERATIONS.c.ticketed,
     OPERATIONS.c.basis,
+    OPERATIONS.c.approval,
 )
 FIND_EVENT = (
     # Compiled once: each report about an operation looks its decision up. Not sorted, as `build_find_event`.
@@ -48,6 +59,14 @@ FIND_EVENT = (
     .where(EVENTS.c.type == bindparam("type"))
 )
 """tenant, decision_id, and the type of the records of decisions."""
+MOVES_PREFIX = "operation."
+FIND_MOVES = (
+    select(*_STORED_EVENT)
+    .where(EVENTS.c.tenant == bindparam("tenant"))
+    .where(EVENTS.c.decision_id == bindparam("decision_id"), literal_column("decision_id <> ''"))
+    .where(literal_column(f"substr(type, 1, {len(MOVES_PREFIX)})") == bindparam("prefix", type_=Text))
+)
+"""tenant, decision_id, `MOVES_PREFIX`. Not sorted, either."""
 CREDENTIAL_FIELDS = (
     API_KEYS.c.key_id,
     API_KEYS.c.tenant,
@@ -82,7 +101,7 @@ def read_operation(key: str, row: Sequence[Any]) -> OperationRecord:
     """A row of `OPERATION_FIELDS`. Raises `StoreUnavailable` for a state that this program does not know."""
     fingerprint, state, decision_id, expires_at_ms, version, *settlement = row
     settles, cancel_requested, attempt, first_at_ms, settled_at_ms, external_id, *rest = settlement
-    result_digest, ticketed, basis = rest
+    result_digest, ticketed, basis, approval = rest
     try:
         known_state = OperationState(state)
     except ValueError as fault:
@@ -104,6 +123,7 @@ def read_operation(key: str, row: Sequence[Any]) -> OperationRecord:
         result_digest=result_digest,
         ticketed=bool(ticketed),
         basis=read_basis(basis),
+        approval=approval,
     )
 
 
@@ -130,7 +150,16 @@ def read_event(row: Sequence[Any]) -> StoredEvent:
 
 def newest(found: Sequence[StoredEvent]) -> StoredEvent | None:
     """The last of some records; `None` of none."""
-    return max(found, key=lambda event: (event.recorded_at_ms, event.writer, event.sequence), default=None)
+    return max(found, key=_place, default=None)
+
+
+def oldest_first(found: Sequence[StoredEvent]) -> list[StoredEvent]:
+    """Some records in their order."""
+    return sorted(found, key=_place)
+
+
+def _place(event: StoredEvent) -> tuple[int, str, int]:
+    return (event.recorded_at_ms, event.writer, event.sequence)
 
 
 def clamp_limit(limit: int) -> int:

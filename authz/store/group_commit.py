@@ -26,6 +26,8 @@ _log = logging.getLogger("authz.log")
 _PROBE_BYTES = 64 * 1024
 """More pages than a usual record and the indexes over it need."""
 _MAX_PROBE_BYTES = 4 * 1024 * 1024
+_MAX_KEPT_BYTES = 16 * 1024 * 1024
+"""What one transaction seals and writes of things that are kept: other commits wait for it."""
 _RELEASED = 16
 """What a decision whose reservations are given back is taken to have of them."""
 
@@ -200,13 +202,15 @@ class GroupCommitter:
 
     def _count_next(self) -> int:
         """How many of those that wait make the next batch; one at least."""
-        count = reservations = 0
+        count = reservations = kept_bytes = 0
         for waiting in itertools.islice(self._waiting, self._limits.max_batch):
             unit = waiting.unit
             reservations += len(unit.reservations) + len(unit.links)
             if unit.releases:
                 reservations += _RELEASED
-            if count > 0 and reservations > self._limits.max_reservations:
+            kept_bytes += sum(len(kept.content) for kept in unit.kept)
+            is_large = reservations > self._limits.max_reservations or kept_bytes > _MAX_KEPT_BYTES
+            if count > 0 and is_large:
                 break
             count += 1
         return count

@@ -21,8 +21,13 @@ def locate_database(config: Config) -> Database:
     return config.data_dir / DATABASE_NAME
 
 
-def open_ledger(database: Database, data_dir: Path, *, clock: Clock, signer: Signer) -> DurableLedger:
-    """Open it, or create it where it is absent. Raises `StoreUnavailable`, `LogCorrupt`."""
+def open_ledger(
+    database: Database, data_dir: Path, *, clock: Clock, signer: Signer, vault_key: bytes | None = None
+) -> DurableLedger:
+    """Open it, or create it where it is absent. Raises `StoreUnavailable`, `LogCorrupt`.
+
+    `vault_key`: 32 bytes for the vault alone (`authz.store.vault.Vault`). Without it nothing can be kept.
+    """
     if isinstance(database, PostgresUrl):
-        return PostgresLedger.open(database, data_dir, clock=clock, signer=signer)
-    return SqliteLedger.open(database, clock=clock, signer=signer)
+        return PostgresLedger.open(database, data_dir, clock=clock, signer=signer, vault_key=vault_key)
+    return SqliteLedger.open(database, clock=clock, signer=signer, vault_key=vault_key)

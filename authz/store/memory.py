@@ -18,21 +18,27 @@ from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord, OperationWrite
 from authz.model.record import CommitOutcome, Committed, Conflict, Event, EventQuery, EventType, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential
-from authz.store.event_search import clamp_limit
+from authz.store.approval_batch import touches_approvals
+from authz.store.event_search import MOVES_PREFIX, clamp_limit
+from authz.store.memory_accounts import MemoryAccounts
+from authz.store.memory_approvals import MemoryApprovals, ReadsMemoryApprovals
 from authz.store.memory_capabilities import MemoryCapabilities
 from authz.store.memory_limits import MemoryLimits
+from authz.store.memory_notices import MemoryOutbox
 from authz.store.operation_rows import read_basis, write_basis
 from authz.store.unit_check import check_unit
+from authz.store.vault import Vault
 
 
-class MemoryLedger:
+class MemoryLedger(ReadsMemoryApprovals, MemoryAccounts):
     """`authz.ports.Ledger` and `authz.ports.CredentialSource` without a disk.
 
     Set `unavailable` to a message to have every call refuse with `StoreUnavailable`, as a store does
     that lost its disk; `None` lets it recover.
     """
 
-    def __init__(self, *, clock: Clock, writer: str = "0123456789ab") -> None:
+    def __init__(self, *, clock: Clock, writer: str = "0123456789ab", vault_key: bytes | None = None) -> None:
+        """`vault_key`: see `authz.store.vault.Vault`. Without it nothing can be kept."""
         self.writer = writer
         self.unavailable: str | None = None
         self._clock = clock
@@ -41,8 +47,12 @@ class MemoryLedger:
         self._due: dict[str, int] = {}
         self._limits = MemoryLimits()
         self._capabilities = MemoryCapabilities()
+        self._vault = Vault(vault_key)
+        self._approvals = MemoryApprovals(self._vault)
+        self.outbox = MemoryOutbox()
         self._exposure: dict[str, set[str]] = {}
         self._credentials: dict[str, Credential] = {}
+        self._start_accounts()
 
     @property
     def records(self) -> Sequence[StoredRecord]:
@@ -52,6 +62,7 @@ class MemoryLedger:
     async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """See `authz.ports.Ledger.commit`. Gives way once, as a real commit does."""
         check_unit(unit)
+        self._vault.check_can_keep(unit.kept)
         await asyncio.sleep(0)
         self._check_available()
         # No await from here on: the whole unit is written, or nothing of it.
@@ -62,6 +73,11 @@ class MemoryLedger:
             return reached
         if unit.operation is not None and not self._is_current(unit.operation):
             return Conflict(key=unit.operation.key)
+        at_ms = self._clock.now_ms() if touches_approvals(unit) or unit.kept else 0
+        if (moved := self._approvals.check(unit, at_ms)) is not None:
+            return moved
+        if (refused := self.write_accounts(unit.accounts)) is not None:
+            return refused
         record = self._next_record(unit.event)
         self._records.append(record)
         if unit.operation is not None:
@@ -73,6 +89,8 @@ class MemoryLedger:
         for exposure in (*([] if unit.exposure is None else [unit.exposure]), *unit.delegated):
             self._exposure.setdefault(exposure.session_key, set()).update(exposure.labels)
         self._capabilities.write(unit)
+        self._approvals.write(unit, at_ms)
+        self.outbox.write(unit.notices)
         return Committed(
             writer=record.writer,
             sequence=record.sequence,
@@ -120,6 +138,18 @@ class MemoryLedger:
             and record.type == EventType.DECISION_MADE
         ]
         return _stored_event(max(found, key=_position)) if found else None
+
+    async def find_moves(self, tenant: str, decision_id: str) -> Sequence[StoredEvent]:
+        """See `authz.ports.Ledger.find_moves`."""
+        self._check_available()
+        found = [
+            record
+            for record in self._records
+            if decision_id
+            and (record.tenant, record.decision_id) == (tenant, decision_id)
+            and record.type.startswith(MOVES_PREFIX)
+        ]
+        return [_stored_event(record) for record in sorted(found, key=_position)]
 
     async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
         """See `authz.ports.Ledger.find_link`."""
@@ -195,6 +225,7 @@ class MemoryLedger:
             ticketed=write.ticketed,
             # By way of a row, so that it is found as any other store has it.
             basis=read_basis(write_basis(write.basis)),
+            approval=write.approval,
         )
         self._due[write.key] = write.due_ms
         self._operations[write.key] = (write.tenant, record)

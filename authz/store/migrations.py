@@ -13,6 +13,9 @@ from sqlalchemy import Dialect, MetaData, Table
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from authz.errors import StoreUnavailable
+from authz.store.account_tables import ACCOUNT_TABLES
+from authz.store.approval_tables import APPROVAL_TABLES
+from authz.store.notice_tables import NOTICES
 from authz.store.tables import METADATA, SCHEMA_VERSION
 
 Execute = Callable[[str], object]
@@ -82,6 +85,11 @@ def _add_basis(schema: SchemaDialect, execute: Execute) -> None:
     _create_indexes(schema, execute, METADATA.tables["capability_links"], {_ROOTS})
 
 
+def _add_approvals(schema: SchemaDialect, execute: Execute) -> None:
+    _create_tables(*APPROVAL_TABLES)(schema, execute)
+    _add_columns(schema, execute, "operations", ("approval",))
+
+
 STEPS: Final[tuple[Step, ...]] = (
     Step(
         version=2,
@@ -91,6 +99,9 @@ STEPS: Final[tuple[Step, ...]] = (
     Step(version=3, what="tables of capabilities", apply=_add_capabilities),
     Step(version=4, what="settlement of operations", apply=_add_settlement),
     Step(version=5, what="what operations rest on", apply=_add_basis),
+    Step(version=6, what="approvals, and the vault of what they show", apply=_add_approvals),
+    Step(version=7, what="people, their passkeys and sessions", apply=_create_tables(*ACCOUNT_TABLES)),
+    Step(version=8, what="the outbox of notices", apply=_create_tables(NOTICES.name)),
 )
 CURRENT: Final = int(SCHEMA_VERSION)
 APPEND_ONLY: Final = ("events", "log_checkpoints")

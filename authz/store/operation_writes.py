@@ -1,12 +1,13 @@
 """Operations that a batch writes by compare-and-set, in as many requests however many units there are."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from authz.errors import StoreUnavailable
 from authz.model.operation import OperationWrite
 from authz.model.record import Conflict
 from authz.ports import CommitUnit
+from authz.store.approval_batch import touches_approvals
 from authz.store.operation_rows import write_basis
 from authz.store.proof_uses import ProofUses
 from authz.store.statements import Statements
@@ -37,6 +38,13 @@ class OperationWrites:
         self._inserted = self._insert(units, proofs)
         self._versions = self._read_versions(units) if connection.is_remote else None
 
+    def check(self, write: OperationWrite) -> Conflict | None:
+        """Whether the operation has moved, for a unit that is refused whatever the answer. Writes nothing."""
+        found = self._versions
+        if found is None:
+            found = self._read((write.key,))
+        return None if found.get(write.key) == _expected(write) else Conflict(key=write.key)
+
     def move(self, index: int, write: OperationWrite) -> Conflict | None:
         """Move the operation of the unit at that place of the batch; `None` when it had not moved."""
         if index in self._inserted:
@@ -46,8 +54,7 @@ class OperationWrites:
         values = _row(write) if is_new else _move_values(write)
         if self._versions is None:
             return None if self._connection.execute(sql, values) == 1 else Conflict(key=write.key)
-        expected = None if write.expected_version is None else (write.tenant, write.expected_version)
-        if self._versions.get(write.key) != expected:
+        if self._versions.get(write.key) != _expected(write):
             return Conflict(key=write.key)
         (self._inserts if is_new else self._moves).append(values)
         self._versions[write.key] = (write.tenant, (write.expected_version or 0) + 1)
@@ -71,7 +78,10 @@ class OperationWrites:
         ]
         if len(left) < 2:
             return None
-        rows = self._connection.fetch_all(self._sql.select_versions, (json.dumps(sorted({*left})),))
+        return self._read(left)
+
+    def _read(self, keys: Iterable[str]) -> dict[str, tuple[str, int]]:
+        rows = self._connection.fetch_all(self._sql.select_versions, (json.dumps(sorted({*keys})),))
         return {str(key): (str(tenant), _version(version)) for key, tenant, version in rows}
 
     def _insert(self, units: Sequence[CommitUnit], proofs: ProofUses) -> dict[int, bool]:
@@ -85,6 +95,7 @@ class OperationWrites:
             if unit.operation is not None
             and unit.operation.expected_version is None
             and not unit.reservations
+            and not touches_approvals(unit)
             and (unit.proof is None or proofs.is_settled(unit.proof))
         }
         if not new:
@@ -111,11 +122,16 @@ def _move_values(write: OperationWrite) -> Sequence[SqlValue]:
     )
 
 
+def _expected(write: OperationWrite) -> tuple[str, int] | None:
+    """Tenant and version that it must have; `None` where it must not exist."""
+    return None if write.expected_version is None else (write.tenant, write.expected_version)
+
+
 def _settlement(write: OperationWrite) -> Sequence[SqlValue]:
     return (
         *(int(write.settles), int(write.cancel_requested), write.attempt, write.first_at_ms),
         *(write.settled_at_ms, write.external_id, write.result_digest, write.due_ms),
-        *(int(write.ticketed), write_basis(write.basis)),
+        *(int(write.ticketed), write_basis(write.basis), write.approval),
     )
 
 

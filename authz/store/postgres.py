@@ -14,33 +14,44 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psycopg
+from sqlalchemy import Select, Update
 
 from authz.core.log_checkpoint import Signer
 from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
 from authz.model.record import CommitOutcome, EventQuery, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential
+from authz.store.account_reads import AccountReader
 from authz.store.anchor_file import AnchorFile
 from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
+from authz.store.approval_reads import ApprovalSession, ReadsApprovals
 from authz.store.commit_engine import CommitEngine
 from authz.store.credential_cache import CredentialCache
-from authz.store.database import ANCHOR_NAME
+from authz.store.database import ANCHOR_NAME, run_beside
 from authz.store.group_commit import CommitLimits, GroupCommitter
-from authz.store.postgres_connection import STATEMENTS, PostgresWriteConnection, cause, connect, unavailable
+from authz.store.postgres_connection import (
+    STATEMENTS,
+    PostgresWriteConnection,
+    bind,
+    cause,
+    connect,
+    unavailable,
+)
 from authz.store.postgres_reads import CLOSE_SECONDS, PostgresReader
 from authz.store.postgres_schema import prepare_schema
 from authz.store.postgres_url import PostgresUrl
 from authz.store.readiness import Readiness
+from authz.store.vault import Vault
 from authz.store.write_connection import WriteConnection
 
 DEFAULT_LIMITS = CommitLimits(close_seconds=CLOSE_SECONDS)
 _log = logging.getLogger("authz.store")
 
 
-class PostgresLedger:
+class PostgresLedger(AccountReader, ReadsApprovals):
     """Use `open`. Any number of processes at a time; commits of many tasks share transactions."""
 
     def __init__(
@@ -52,20 +63,35 @@ class PostgresLedger:
         signer: Signer,
         limits: CommitLimits,
         monotonic: Callable[[], float],
+        vault_key: bytes | None,
         wrap_connection: Callable[[WriteConnection], WriteConnection],
     ) -> None:
         self._url = url
         self._clock = clock
         self._credentials = CredentialCache(monotonic)
+        self._vault = Vault(vault_key)
         with contextlib.ExitStack() as stack:
             _prepare(url)
             self._reader = stack.enter_context(contextlib.closing(PostgresReader(url)))
+            self._approvals = ApprovalSession(
+                queries=STATEMENTS.approval_queries,
+                bind=bind,
+                look_up=self._reader.fetch_raw,
+                search=self._reader.search_raw,
+                in_thread=True,
+                vault=self._vault,
+            )
             session = PostgresWriteConnection(url)
             connection = wrap_connection(session)
             unowned = stack.enter_context(contextlib.ExitStack())
             unowned.callback(connection.close)
             self._engine = CommitEngine(
-                connection, STATEMENTS, writer="", clock=clock, claim_writer=session.claim_writer
+                connection,
+                STATEMENTS,
+                writer="",
+                clock=clock,
+                claim_writer=session.claim_writer,
+                vault=self._vault,
             )
             self._engine.load()
             session.register_key(signer.identity)
@@ -90,6 +116,7 @@ class PostgresLedger:
         signer: Signer,
         limits: CommitLimits = DEFAULT_LIMITS,
         monotonic: Callable[[], float] = time.monotonic,
+        vault_key: bytes | None = None,
         wrap_connection: Callable[[WriteConnection], WriteConnection] = lambda connection: connection,
     ) -> Self:
         """Connect, make or migrate the schema, and take a chain of the log that no live process writes.
@@ -97,7 +124,8 @@ class PostgresLedger:
         `data_dir` holds the anchor file. Blocks for some tens of milliseconds. Raises `StoreUnavailable`
         (`store.not_durable`, `store.schema`, `store.key_differs`) and `LogCorrupt` when the end of the
         chain does not verify or the anchor file names a checkpoint that the log does not have.
-        `wrap_connection` lets a caller observe the writer's connection.
+        `vault_key`: see `authz.store.vault.Vault`; without it nothing is kept. `wrap_connection` lets a
+        caller observe the writer's connection.
         """
         return cls(
             url,
@@ -106,6 +134,7 @@ class PostgresLedger:
             signer=signer,
             limits=limits,
             monotonic=monotonic,
+            vault_key=vault_key,
             wrap_connection=wrap_connection,
         )
 
@@ -116,6 +145,7 @@ class PostgresLedger:
 
     async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
+        self._vault.check_can_keep(unit.kept)
         return await self._committer.commit(unit)
 
     async def find_operation(self, key: str) -> OperationRecord | None:
@@ -137,6 +167,10 @@ class PostgresLedger:
     async def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""
         return await asyncio.to_thread(self._reader.find_event, tenant, decision_id)
+
+    async def find_moves(self, tenant: str, decision_id: str) -> Sequence[StoredEvent]:
+        """See `authz.ports.Ledger.find_moves`. Raises `StoreUnavailable`."""
+        return await asyncio.to_thread(self._reader.find_moves, tenant, decision_id)
 
     async def is_ready(self) -> bool:
         """See `authz.ports.Ledger.is_ready`. Asked of the store at most once a second, whoever asks."""
@@ -180,6 +214,12 @@ class PostgresLedger:
             await asyncio.to_thread(revoke_api_key, self._url, key_id, now_ms=now_ms, tenant=tenant)
         finally:
             self._credentials.invalidate()
+
+    async def _fetch_people(self, statement: Select[Any]) -> Sequence[Sequence[Any]]:
+        return await asyncio.to_thread(self._reader.fetch, statement)
+
+    async def _write_beside(self, statement: Update) -> None:
+        await asyncio.to_thread(run_beside, self._url, statement)
 
     async def close(self) -> None:
         """Write what waits and a last checkpoint, then give the chain back. May be called twice."""

@@ -75,6 +75,7 @@ _FIND_COUNTERS = _compiled(
 _FIND_REVOCATIONS = _compiled(capability_reads.FIND_REVOCATIONS)
 _FIND_DUE = _compiled(event_search.FIND_DUE)
 _FIND_EVENT = _compiled(event_search.FIND_EVENT)
+_FIND_MOVES = _compiled(event_search.FIND_MOVES)
 _FIND_CHECKPOINT = _compiled(event_search.FIND_CHECKPOINT)
 
 Rows = Sequence[Sequence[Any]]
@@ -201,6 +202,25 @@ class PostgresReader:
         values = (tenant, decision_id, EventType.DECISION_MADE.value)
         rows = self._lookups.fetch(_FIND_EVENT, values)
         return event_search.newest([event_search.read_event(row) for row in rows])
+
+    def find_moves(self, tenant: str, decision_id: str) -> list[StoredEvent]:
+        """Blocks. Over the connection of the look-ups, as `find_event`."""
+        if "\0" in tenant + decision_id:
+            return []
+        rows = self._lookups.fetch(_FIND_MOVES, (tenant, decision_id, event_search.MOVES_PREFIX))
+        return event_search.oldest_first([event_search.read_event(row) for row in rows])
+
+    def fetch(self, statement: Select[Any]) -> Rows:
+        """Blocks. Over the connection of the look-ups, as `find_event`: for statements that find little."""
+        return self._lookups.fetch(*bind(statement))
+
+    def fetch_raw(self, sql: str, parameters: Sequence[SqlValue]) -> Rows:
+        """Blocks. Over the connection of the look-ups: for what a decision waits for."""
+        return self._lookups.fetch(sql, parameters)
+
+    def search_raw(self, sql: str, parameters: Sequence[SqlValue]) -> Rows:
+        """Blocks for as long as it takes."""
+        return self._searches.fetch(sql, parameters)
 
     def close(self) -> None:
         """Refuse what waits and everything later. Blocks."""

@@ -7,29 +7,41 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from sqlalchemy import Select, Update
 
 from authz.core.log_checkpoint import Signer
 from authz.model.capability import LinkQuery, LinkRecord, RevocationRecord
 from authz.model.operation import OperationRecord
 from authz.model.record import CommitOutcome, Committed, EventQuery, StoredEvent
 from authz.ports import Clock, CommitUnit, Credential
+from authz.store.account_reads import AccountReader
 from authz.store.anchor_file import AnchorFile
 from authz.store.api_keys import ApiKey, CreatedApiKey, create_api_key, list_api_keys, revoke_api_key
+from authz.store.approval_reads import ApprovalSession, ReadsApprovals
 from authz.store.commit_engine import CommitEngine
 from authz.store.credential_cache import CredentialCache
+from authz.store.database import run_beside
 from authz.store.exposure_cache import ExposureCache
 from authz.store.group_commit import CommitLimits, GroupCommitter
 from authz.store.readiness import Readiness
-from authz.store.sqlite_connection import STATEMENTS, ProcessLock, SqliteWriteConnection, make_private
+from authz.store.sqlite_connection import (
+    STATEMENTS,
+    ProcessLock,
+    SqliteWriteConnection,
+    bind,
+    make_private,
+)
 from authz.store.sqlite_reads import SqliteReader
+from authz.store.vault import Vault
 from authz.store.wal_checkpointer import WalCheckpointer, empty_wal
 from authz.store.write_connection import WriteConnection
 
 DEFAULT_LIMITS = CommitLimits()
 
 
-class SqliteLedger:
+class SqliteLedger(AccountReader, ReadsApprovals):
     """Use `open`. One process at a time; commits of many tasks share transactions."""
 
     def __init__(
@@ -41,12 +53,14 @@ class SqliteLedger:
         limits: CommitLimits,
         busy_timeout_ms: int,
         monotonic: Callable[[], float],
+        vault_key: bytes | None,
         wrap_connection: Callable[[WriteConnection], WriteConnection],
     ) -> None:
         self._path = path
         self._clock = clock
         self._credentials = CredentialCache(monotonic)
         self._exposures = ExposureCache()
+        self._vault = Vault(vault_key)
         with contextlib.ExitStack() as stack:
             lock = ProcessLock(path)
             stack.callback(lock.release)
@@ -57,9 +71,17 @@ class SqliteLedger:
             # Two readers: a long search must not make a decision's look-ups wait.
             self._reader = stack.enter_context(contextlib.closing(SqliteReader(path)))
             self._searcher = stack.enter_context(contextlib.closing(SqliteReader(path)))
+            self._approvals = ApprovalSession(
+                queries=STATEMENTS.approval_queries,
+                bind=bind,
+                look_up=self._reader.fetch_raw,
+                search=self._searcher.fetch_raw,
+                in_thread=False,
+                vault=self._vault,
+            )
             self.writer = self._reader.writer
             """Id of this database as a writer of the log."""
-            engine = CommitEngine(connection, STATEMENTS, writer=self.writer, clock=clock)
+            engine = CommitEngine(connection, STATEMENTS, writer=self.writer, clock=clock, vault=self._vault)
             engine.load()
             anchor = AnchorFile(path)
             anchor.check_continued(self._reader.find_checkpoint_hash)
@@ -82,6 +104,7 @@ class SqliteLedger:
         limits: CommitLimits = DEFAULT_LIMITS,
         busy_timeout_ms: int = 5000,
         monotonic: Callable[[], float] = time.monotonic,
+        vault_key: bytes | None = None,
         wrap_connection: Callable[[WriteConnection], WriteConnection] = lambda connection: connection,
     ) -> Self:
         """Open or create the database at `path` and take over as its writer.
@@ -89,7 +112,8 @@ class SqliteLedger:
         Blocks for some milliseconds. Raises `StoreUnavailable` (`store.locked` when another process
         writes it) and `LogCorrupt` when the end of the log does not verify or the anchor file names a
         checkpoint that the log does not have. Database files are made private to this user.
-        `wrap_connection` lets a caller observe the writer's connection.
+        `vault_key`: see `authz.store.vault.Vault`; without it nothing is kept. `wrap_connection` lets a
+        caller observe the writer's connection.
         """
         return cls(
             path,
@@ -98,11 +122,13 @@ class SqliteLedger:
             limits=limits,
             busy_timeout_ms=busy_timeout_ms,
             monotonic=monotonic,
+            vault_key=vault_key,
             wrap_connection=wrap_connection,
         )
 
     async def commit(self, unit: CommitUnit) -> CommitOutcome:
         """See `authz.ports.Ledger.commit`. `store.overloaded` when too many units wait."""
+        self._vault.check_can_keep(unit.kept)
         if unit.exposure is None and not unit.delegated:
             return await self._committer.commit(unit)
         # Shielded, so that what became durable is known here even when whoever asked has gone away.
@@ -146,6 +172,10 @@ class SqliteLedger:
         """See `authz.ports.Ledger.find_event`. Raises `StoreUnavailable`."""
         return self._reader.find_event(tenant, decision_id)
 
+    async def find_moves(self, tenant: str, decision_id: str) -> Sequence[StoredEvent]:
+        """See `authz.ports.Ledger.find_moves`. Raises `StoreUnavailable`."""
+        return self._reader.find_moves(tenant, decision_id)
+
     async def find_link(self, tenant: str, link_hash: str) -> LinkRecord | None:
         """See `authz.ports.Ledger.find_link`. Raises `StoreUnavailable`."""
         return self._reader.find_link(tenant, link_hash)
@@ -184,6 +214,12 @@ class SqliteLedger:
             await asyncio.to_thread(revoke_api_key, self._path, key_id, now_ms=now_ms, tenant=tenant)
         finally:
             self._credentials.invalidate()
+
+    async def _fetch_people(self, statement: Select[Any]) -> Sequence[Sequence[Any]]:
+        return self._reader.fetch(statement)
+
+    async def _write_beside(self, statement: Update) -> None:
+        await asyncio.to_thread(run_beside, self._path, statement)
 
     async def close(self) -> None:
         """Write what waits and a last checkpoint, then release files and lock. May be called twice."""

@@ -186,7 +186,7 @@ def _create_file(path: Path) -> None:
 
 def _set_pragmas(connection: sqlite3.Connection) -> None:
     """Set what durability rests on, and read it back: SQLite ignores what it cannot do."""
-    wanted: Sequence[tuple[str, SqlValue]] = (
+    wanted: Sequence[tuple[str, str | int]] = (
         ("journal_mode", "wal"),
         ("synchronous", _FULL),
         ("foreign_keys", 1),

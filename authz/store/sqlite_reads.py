@@ -30,6 +30,7 @@ def _compiled(statement: Select[Any]) -> str:
 _FIND_OPERATION = _compiled(event_search.FIND_OPERATION)
 _FIND_DUE = _compiled(event_search.FIND_DUE)
 _FIND_EVENT = _compiled(event_search.FIND_EVENT)
+_FIND_MOVES = _compiled(event_search.FIND_MOVES)
 _FIND_EXPOSURE = _compiled(event_search.FIND_EXPOSURE)
 _FIND_CREDENTIAL = _compiled(event_search.FIND_CREDENTIAL)
 _FIND_LINK = _compiled(capability_reads.FIND_LINK)
@@ -88,6 +89,17 @@ class SqliteReader:
     def find_event(self, tenant: str, decision_id: str) -> StoredEvent | None:
         rows = self._fetch(_FIND_EVENT, (tenant, decision_id, EventType.DECISION_MADE.value))
         return event_search.newest([event_search.read_event(row) for row in rows])
+
+    def find_moves(self, tenant: str, decision_id: str) -> list[StoredEvent]:
+        rows = self._fetch(_FIND_MOVES, (tenant, decision_id, event_search.MOVES_PREFIX))
+        return event_search.oldest_first([event_search.read_event(row) for row in rows])
+
+    def fetch(self, statement: Select[Any]) -> list[Sequence[Any]]:
+        return self._fetch(*bind(statement))
+
+    def fetch_raw(self, sql: str, parameters: Sequence[SqlValue]) -> list[Any]:
+        """All rows of a statement of this program. Raises `StoreUnavailable`."""
+        return self._fetch(sql, parameters)
 
     def close(self) -> None:
         with self._lock:

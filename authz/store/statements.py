@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from sqlalchemy import ClauseElement, Dialect, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from authz.store.account_statements import AccountStatements, compile_account_statements
+from authz.store.approval_queries import ApprovalQueries, compile_approval_queries
+from authz.store.approval_statements import ApprovalStatements, compile_approval_statements
 from authz.store.capability_statements import CapabilityStatements, compile_capability_statements
 from authz.store.limit_statements import LimitStatements, compile_limit_statements
+from authz.store.notice_tables import NOTICES
 from authz.store.sql_parts import is_listed
 from authz.store.tables import EVENTS, LOG_CHECKPOINTS, LOG_HEADS, OPERATIONS, SESSION_EXPOSURE, STORE_META
 
@@ -54,6 +58,14 @@ class Statements:
     """Counters of limits and budgets: see `authz.store.limit_statements`."""
     capabilities: CapabilityStatements
     """Proofs, links and revocations: see `authz.store.capability_statements`."""
+    insert_notice: str
+    """All columns of `notices`, in table order; nothing happens when it is there."""
+    accounts: AccountStatements
+    """People: see `authz.store.account_statements`."""
+    approvals: ApprovalStatements
+    """Approvals and the vault: see `authz.store.approval_statements`."""
+    approval_queries: ApprovalQueries
+    """The same outside of a commit: see `authz.store.approval_queries`."""
     write_ballast: str
     """name, value; replaces the value when the name is there."""
     remove_ballast: str
@@ -113,6 +125,10 @@ def compile_statements(dialect: Dialect) -> Statements:
         insert_checkpoint=build(insert(LOG_CHECKPOINTS), *LOG_CHECKPOINTS.columns.keys()),
         limits=compile_limit_statements(dialect, build),
         capabilities=compile_capability_statements(dialect, build),
+        insert_notice=build(insert_new(NOTICES).on_conflict_do_nothing(), *NOTICES.columns.keys()),
+        accounts=compile_account_statements(dialect, build),
+        approvals=compile_approval_statements(dialect, build),
+        approval_queries=compile_approval_queries(dialect, build),
         write_ballast=build(write_ballast, "name", "value"),
         remove_ballast=build(remove_ballast, "at_name"),
     )

@@ -7,7 +7,7 @@ trace have their own; every other filter of `EventQuery` scans one tenant's reco
 from sqlalchemy import BigInteger, Index, MetaData, Text, text
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = "5"
+SCHEMA_VERSION = "8"
 
 
 class _Table(SQLModel):
@@ -116,6 +116,7 @@ class OperationRow(_Table, table=True):
     ticketed: int = Field(sa_type=BigInteger, sa_column_kwargs=_NONE)
     basis: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
     """JSON: see `authz.store.operation_rows`. Empty where there is none."""
+    approval: str = Field(sa_type=Text, sa_column_kwargs=_EMPTY)
 
 
 class SessionExposureRow(_Table, table=True):

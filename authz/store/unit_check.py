@@ -10,12 +10,17 @@ from authz.model.capability import LinkRecord, RevocationRecord
 from authz.model.limit import Reservation
 from authz.model.operation import OperationWrite
 from authz.ports import CommitUnit
+from authz.store.account_check import check_accounts
+from authz.store.approval_batch import touches_approvals
+from authz.store.approval_check import check_approvals
 from authz.store.capability_rows import link_row, revocation_row
+from authz.store.notice_rows import notice_row
 from authz.store.operation_rows import parse_basis, write_basis
+from authz.store.row_check import LAST_INTEGER, check_numbers, check_texts
 
-LAST_INTEGER: Final = 2**63 - 1
 MAX_ROWS: Final = 4096
-"""Links, or revocations, or delegated sessions, of one unit."""
+"""Links, or revocations, or delegated sessions, or notices, of one unit."""
+MAX_NOTICE_BYTES: Final = 64 * 1024
 
 
 def check_unit(unit: CommitUnit) -> None:
@@ -30,19 +35,25 @@ def check_unit(unit: CommitUnit) -> None:
         if unit.reservations:
             _check_reservations(unit.reservations)
         if unit.exposure is not None:
-            _check_texts(unit.exposure.session_key, *unit.exposure.labels)
+            check_texts(unit.exposure.session_key, *unit.exposure.labels)
         if unit.proof is not None:
-            _check_texts(unit.proof.key)
-            _check_numbers(unit.proof.until_ms)
+            check_texts(unit.proof.key)
+            check_numbers(unit.proof.until_ms)
         if unit.links or unit.revocations or unit.delegated or unit.releases:
             _check_capabilities(unit)
+        if touches_approvals(unit) or unit.kept:
+            check_approvals(unit)
+        if unit.notices:
+            _check_notices(unit)
+        if unit.accounts:
+            check_accounts(unit)
     except (ValueError, TypeError, RecursionError) as fault:
         raise StoreUnavailable("the record cannot be written", code="store.unwritable") from fault
 
 
 def _check_operation(write: OperationWrite) -> None:
-    _check_texts(write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
-    _check_texts(write.attempt, write.external_id, write.result_digest)
+    check_texts(write.tenant, write.key, write.fingerprint, str(write.state), write.decision_id)
+    check_texts(write.attempt, write.external_id, write.result_digest, write.approval)
     if parse_basis(write_basis(write.basis)) != write.basis:
         raise ValueError("what the operation rests on would be read as something else")
     if not all(0 <= at_ms <= LAST_INTEGER for at_ms in (write.expires_at_ms, write.first_at_ms)):
@@ -60,18 +71,18 @@ def _check_reservations(reservations: Sequence[Reservation]) -> None:
         # Each would be compared with the cap as if the other were not there.
         raise ValueError("two reservations of one counter")
     for taken in reservations:
-        _check_texts(taken.tenant, taken.limit, taken.key)
+        check_texts(taken.tenant, taken.limit, taken.key)
         numbers = (taken.amount, taken.cap, taken.window_ms, taken.expires_at_ms)
         if not all(0 <= number <= LAST_INTEGER // 4 for number in numbers):
             raise ValueError("a reservation does not fit")
 
 
 def _check_capabilities(unit: CommitUnit) -> None:
-    _check_texts(unit.releases)
+    check_texts(unit.releases)
     if max(len(unit.links), len(unit.revocations), len(unit.delegated)) > MAX_ROWS:
         raise ValueError("more than one unit may add")
     for exposure in unit.delegated:
-        _check_texts(exposure.session_key, *exposure.labels)
+        check_texts(exposure.session_key, *exposure.labels)
     for link in unit.links:
         _check_link(link, unit.event.tenant)
     for revoked in unit.revocations:
@@ -81,26 +92,22 @@ def _check_capabilities(unit: CommitUnit) -> None:
 def _check_link(link: LinkRecord, tenant: str) -> None:
     if link.tenant != tenant:
         raise ValueError("a link of another tenant")
-    _check_texts(*(value for value in link_row(link) if isinstance(value, str)))
-    _check_numbers(link.depth, link.issued_at_ms, link.expires_at_ms)
+    check_texts(*(value for value in link_row(link) if isinstance(value, str)))
+    check_numbers(link.depth, link.issued_at_ms, link.expires_at_ms)
 
 
 def _check_revocation(revoked: RevocationRecord, tenant: str) -> None:
     if revoked.tenant != tenant:
         raise ValueError("a revocation of another tenant")
-    _check_texts(*(value for value in revocation_row(revoked, 0) if isinstance(value, str)))
-    _check_numbers(revoked.until_ms, revoked.revoked_at_ms)
+    check_texts(*(value for value in revocation_row(revoked, 0) if isinstance(value, str)))
+    check_numbers(revoked.until_ms, revoked.revoked_at_ms)
 
 
-def _check_texts(*texts: str) -> None:
-    joined = "".join(texts)
-    joined.encode("utf-8")
-    # No text of PostgreSQL holds it, and every store takes the same.
-    if "\0" in joined:
-        raise ValueError("a text must not hold a NUL character")
-
-
-def _check_numbers(*numbers: int) -> None:
-    # A sum of two must fit, too.
-    if not all(type(number) is int and 0 <= number <= LAST_INTEGER // 4 for number in numbers):
-        raise ValueError("a number does not fit")
+def _check_notices(unit: CommitUnit) -> None:
+    if len(unit.notices) > MAX_ROWS:
+        raise ValueError("more than one unit may add")
+    for notice in unit.notices:
+        if notice.tenant != unit.event.tenant or len(notice.body) > MAX_NOTICE_BYTES:
+            raise ValueError("a notice of another tenant, or too large a one")
+        check_texts(*(value for value in notice_row(notice) if isinstance(value, str)))
+        check_numbers(notice.at_ms)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from authz.errors import StoreUnavailable
 
-SqlValue = str | int | None
+SqlValue = str | int | bytes | None
 SqlRow = tuple[SqlValue, ...]
 
 

@@ -239,6 +239,19 @@ async def test_a_decision_is_found_by_its_own_tenant_only(ledger: AnyLedger) -> 
     assert await ledger.find_event("default", "") is None
 
 
+async def test_what_became_of_a_decision_is_found_in_its_order(ledger: AnyLedger) -> None:
+    moves = (EventType.OPERATION_STARTED, EventType.OPERATION_SETTLED, EventType.OPERATION_CONTRADICTED)
+    units = [CommitUnit(event=event(1)), *(CommitUnit(event=event(1, event_type=kind)) for kind in moves)]
+    for written in (*units, CommitUnit(event=event(2, event_type=EventType.OPERATION_SETTLED))):
+        await commit(ledger, written)
+
+    found = await ledger.find_moves("default", "d-1")
+
+    assert [json.loads(record.text)["type"] for record in found] == [str(kind) for kind in moves]
+    for tenant, decision_id in (("elsewhere", "d-1"), ("default", "d-9"), ("default", "")):
+        assert await ledger.find_moves(tenant, decision_id) == []
+
+
 @pytest.mark.parametrize(
     "change",
     [

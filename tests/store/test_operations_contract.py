@@ -192,11 +192,33 @@ async def test_the_end_of_a_lease_gives_back_once(runtime: Runtime, clock: Clock
     )
 
     records = [record for record in await runtime.records("racer") if record["type"].startswith("operation.")]
-    assert [record["type"] for record in records] == ["operation.expired"]
+    expired, *told = records
+    assert expired["type"] == "operation.expired"
+    assert [record["type"] for record in told] == ["operation.contradicted"] * 8, "each word is kept"
+    assert [record["contradicts"]["stopped"] for record in told] == [True] + [False] * 7
     assert records[0]["operation"]["released"] is True
     assert records[0]["trace_id"]
     assert await used(runtime, decision) == 0
     assert await runtime.ledger.due_operations(clock.at_ms, 10) == []
+
+
+async def test_a_late_word_and_the_call_decided_anew(runtime: Runtime, clock: Clock) -> None:
+    """Whichever comes first: once it is on record that it may have run, nothing of it begins."""
+    for number in range(4):
+        agent = f"racer-{number}"
+        first = await runtime.decide(agent, "1")
+        clock.at_ms += TTL_MS
+        late = (runtime.settle(first.decision_id, S.SUCCEEDED, "tx-1") for _ in range(4))
+        anew = (runtime.decide(agent, "1") for _ in range(4))
+        await asyncio.gather(*(one for pair in zip(late, anew, strict=True) for one in pair))
+        records = await runtime.records(agent)
+        told = [record for record in records if record.get("contradicts", {}).get("stopped")]
+        assert [record["decision_id"] for record in told] == [first.decision_id]
+        assert (await runtime.decide(agent, "1", attempt="a")).code.value == "operation.unknown"
+        allowed = {record["decision_id"] for record in records} & runtime.tokens.keys()
+        assert first.decision_id in allowed
+        for decision_id in allowed:
+            assert isinstance(await runtime.start(decision_id, "a"), OperationConflict)
 
 
 async def test_of_many_who_resolve_one_gives_back(runtime: Runtime, clock: Clock) -> None:

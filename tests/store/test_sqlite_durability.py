@@ -21,7 +21,7 @@ from authz.model.record import EventQuery
 from authz.ports import Credential
 from authz.store.api_keys import create_api_key, digest_api_key, list_api_keys, revoke_api_key
 from authz.store.credential_cache import CREDENTIAL_CACHE_SECONDS
-from authz.store.event_search import build_find_event, build_search
+from authz.store.event_search import FIND_MOVES, MOVES_PREFIX, build_find_event, build_search
 from authz.store.keys import ServiceKeys
 from authz.store.sqlite import SqliteLedger
 from authz.store.sqlite_connection import (
@@ -145,6 +145,11 @@ async def test_a_ledger_that_does_not_open_gives_the_lock_back(tmp_path: Path) -
         ),
         pytest.param(
             build_find_event("t", "d"), "events_by_decision (tenant=? AND decision_id=?)", id="decision"
+        ),
+        pytest.param(
+            FIND_MOVES.params(tenant="t", decision_id="d", prefix=MOVES_PREFIX),
+            "events_by_decision (tenant=? AND decision_id=?)",
+            id="moves",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from authz.model.resource import NotCanonical
 Fault = tuple[tuple[str | int, ...], str, str]
 """Where in `expect`, what is wrong, and what to write."""
 
+_PEOPLE: Final = ("may_approve", "may_not_approve")
 _SETS: Final = frozenset({"rules", "overruled", "hidden_by"})
 _OWN_SCHEMES: Final = ("opaque:", "sql:", "repo:", "program:")
 """Canonical URIs of kinds that have no literal form to check against."""
@@ -22,6 +23,8 @@ def expectation(expect: Mapping[str, Any]) -> tuple[Expectation, list[Fault]]:
     for name, value in expect.items():
         if name in _SETS:
             values[name] = frozenset(value or ())
+        elif name in _PEOPLE:
+            values[name] = _people(value or ())
         elif name == "uris":
             values[name] = tuple(value or ())
         elif name == "accesses":
@@ -29,6 +32,12 @@ def expectation(expect: Mapping[str, Any]) -> tuple[Expectation, list[Fault]]:
         else:
             values[name] = value
     return Expectation(stated=frozenset(expect), **values), faults
+
+
+def _people(value: Any) -> Mapping[str, frozenset[str] | None]:
+    if isinstance(value, Mapping):
+        return {person: frozenset(rules) for person, rules in value.items()}
+    return dict.fromkeys(value)
 
 
 def _access(access: Mapping[str, Any]) -> AccessExpectation:
@@ -47,6 +56,11 @@ def _faults(expect: Mapping[str, Any]) -> Iterator[Fault]:
         yield (), "`rules` is missing", "name every rule that decides, or write `rules: []` and a `code`"
     elif not expect["rules"] and "code" not in expect:
         yield (), "`code` is missing: without rules nothing else says why", "such as `code: policy.no_match`"
+    stated = [name for name in _PEOPLE if expect.get(name)]
+    if stated and expect.get("effect") != "require_approval":
+        yield (stated[0],), "nobody is asked to approve that", "expect `effect: require_approval` with it"
+    for person in sorted(set(expect.get("may_approve") or ()) & set(expect.get("may_not_approve") or ())):
+        yield ("may_not_approve",), f"`{person}` may approve and may not", "name everybody once"
     for path, uri in _uris(expect):
         yield from _canonical(path, uri)
 

@@ -106,6 +106,17 @@ class GroupsSection(Strict):
     users: dict[Text, Names] = Field(default_factory=dict)
 
 
+class CapabilitySection(Strict):
+    """`given.capability`: one that the call presents. Its keys are made for the case."""
+
+    agents: Annotated[list[Text], Field(min_length=1, max_length=9)] | None = None
+    expires_in: Annotated[int, Field(strict=True, ge=1, le=366 * 86_400)] | None = None
+    holder: Text | None = None
+    actions: Annotated[Names, Field(min_length=1)] | None = None
+    locations: Annotated[Names, Field(min_length=1)] | None = None
+    constraints: dict[str, Any] | None = None
+
+
 class GivenSection(Strict):
     """`given`: what the service knows besides the call."""
 
@@ -117,6 +128,7 @@ class GivenSection(Strict):
     groups: GroupsSection | None = None
     approved: Names | None = None
     reached: Names | None = None
+    capability: CapabilitySection | None = None
 
 
 class AccessSection(Strict):
@@ -148,6 +160,9 @@ class ExpectSection(Strict):
     uris: list[Text] | None = None
     accesses: list[AccessSection] | None = None
     arguments: dict[str, Any] | None = None
+    may_approve: Names | dict[Text, Names] | None = None
+    """People, or by person the rules that let it approve."""
+    may_not_approve: dict[Text, Names] | None = None
     record: dict[str, Any] | None = None
     refused: Annotated[str, StringConstraints(pattern=r"^[a-z_]+(\.[a-z_]+)+$")] | None = None
 
@@ -184,7 +199,10 @@ class CaseFile(Strict):
 KEYS: Final = sorted(
     {
         name
-        for section in (CaseFile, CaseSection, RowSection, ExpectSection, GivenSection, AccessSection)
+        for section in (
+            *(CaseFile, CaseSection, RowSection, ExpectSection, GivenSection),
+            *(CapabilitySection, AccessSection),
+        )
         for name in section.model_fields
     }
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from authz.bundle.case_format import moment_ms
-from authz.core.cases.case import Given
+from authz.core.cases.case import Given, GivenCapability
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any], *, null_removes: bool = True) -> dict[str, Any]:
@@ -45,4 +45,13 @@ def given_of(section: Mapping[str, Any], base: Given) -> Given:
         groups=groups,
         approved=frozenset(section.get("approved", base.approved)),
         reached=frozenset(section.get("reached", base.reached)),
+        capability=_capability(section["capability"]) if "capability" in section else base.capability,
     )
+
+
+def _capability(section: Mapping[str, Any]) -> GivenCapability:
+    """As a whole: one capability is not laid over another."""
+    stated: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in section.items()
+    }
+    return GivenCapability(**stated)

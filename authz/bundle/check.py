@@ -16,9 +16,11 @@ from authz.bundle.format import AccessSection, ToolSection
 from authz.bundle.load import SCHEMA_FILE, BundleSources, Examined, examine_bundle, read_folder
 from authz.bundle.self_protection import SELF_RULE, Protected
 from authz.bundle.yaml_source import YamlDocument
-from authz.core.cedar_schema import generate_schema, with_issue
-from authz.core.judge import CALLER_RULE, TREE_RULE
+from authz.core.approval_use import CALLER_RULE
+from authz.core.cedar_schema import every_action, generate_schema
+from authz.core.judge import TREE_RULE
 from authz.core.lint import (
+    approving,
     asks,
     catalogue,
     rules_cover,
@@ -58,6 +60,7 @@ RULE_LINTS: Final[Sequence[Lint[RuleFacts]]] = (
     *rules_cover.LINTS,
     *rules_names.LINTS,
     *asks.LINTS,
+    *approving.LINTS,
     *tested.LINTS,
 )
 TOOL_LINTS: Final[Sequence[Lint[ToolFacts]]] = (
@@ -187,7 +190,7 @@ def _rule_facts(examined: Examined, sources: BundleSources, errors: Iterable[Bun
     return RuleFacts(
         policies=tuple(_sound(examined.policies, errors)),
         is_public_suffix=lambda domain: suffixes.publicsuffix(domain) == domain,
-        actions=tuple(with_issue(action for tool in examined.tools.values() for action in tool.actions)),
+        actions=tuple(every_action(action for tool in examined.tools.values() for action in tool.actions)),
         members=examined.members,
         profiles=examined.profiles,
         labels=every_label(examined.tools.values()),
@@ -208,7 +211,7 @@ def _sound(policies: Iterable[Policy], errors: Iterable[BundleProblem]) -> Itera
 
 
 def _stale_schema(schema: bytes | None, examined: Examined) -> list[Finding]:
-    actions = with_issue(action for tool in examined.tools.values() for action in tool.actions)
+    actions = every_action(action for tool in examined.tools.values() for action in tool.actions)
     if schema is None or schema.decode("utf-8", "replace") == generate_schema(actions):
         return []
     problem = BundleProblem(

@@ -20,7 +20,7 @@ from authz.bundle.sources import (
     read_sources,
 )
 from authz.bundle.yaml_source import YamlDocument
-from authz.core.cedar_schema import generate_schema, with_issue
+from authz.core.cedar_schema import every_action, generate_schema
 from authz.core.entities import EntityDirectory, PersonOrGroup
 from authz.core.limits import limits_by_tool
 from authz.core.policy import (
@@ -179,7 +179,7 @@ def _more_problems(
 
     Where tools are missing because of their own faults (`whole` is false), a rule about them is no fault.
     """
-    actions = with_issue(action for tool in tools.values() for action in tool.actions)
+    actions = every_action(action for tool in tools.values() for action in tool.actions)
     try:
         found = policy_problems(policies, actions)
     except BundleError as error:
@@ -193,7 +193,7 @@ def _engine(
     validations: ValidationCache | None,
     tried: Tried | None,
 ) -> PolicyEngine:
-    actions = with_issue(action for tool in tools.values() for action in tool.actions)
+    actions = every_action(action for tool in tools.values() for action in tool.actions)
     before = tried.before.engine if tried is not None and tried.before is not None else None
     step = tried.step if tried is not None else go_on
     return PolicyEngine(policies, generate_schema(actions), actions, validations, before=before, step=step)

@@ -153,8 +153,15 @@ def _feed(process: "subprocess.Popen[bytes]", asked: bytes) -> None:
     Not by `communicate`: one that timed out never writes the rest, and a slow process would wait for that.
     """
     stdin, process.stdin = process.stdin, None
-    if stdin is not None:
+    if stdin is None:
+        return
+    try:
         threading.Thread(target=_write, args=(stdin, asked), name="trial-input", daemon=True).start()
+    except RuntimeError:
+        # No thread is to be had: it would wait for its input, and nobody for it.
+        stdin.close()
+        _kill(process)
+        raise
 
 
 def _write(stdin: IO[bytes], asked: bytes) -> None:

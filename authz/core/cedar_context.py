@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from authz.core.cedar_values import Encoder
@@ -59,6 +60,18 @@ ISSUE_ONLY_FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
 ISSUE_FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {**FIELDS, **ISSUE_ONLY_FIELDS}
 """Every field of the context of `issue`. Those of a call are there too, saying that nothing is known, so that
 a rule about every action can be asked about this one as well."""
+APPROVE_ONLY_FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {
+    "requester": {"agent": "Agent", "on_behalf_of": "User", "agents": "Set<Agent>"},
+    "verb": "String",
+    "authority": "String",
+    "asked_by": _STRINGS,
+}
+"""What a rule about approving sees besides: who asks (`agents` are all that have a part in the call), for
+what, at which level, and by which rules."""
+APPROVE_FIELDS: Final[Mapping[str, str | Mapping[str, str]]] = {**FIELDS, **APPROVE_ONLY_FIELDS}
+"""Every field of the context in which somebody approves a call: that of the call, and who asks for what."""
+EVERY_FIELD: Final = frozenset({"arguments", *ISSUE_FIELDS, *APPROVE_FIELDS})
+"""The names of all that a context can hold."""
 
 
 def rfc3339(at_ms: int) -> str:
@@ -81,26 +94,45 @@ def context_type(
     arguments: Encoder,
     reads: Reads | None = None,
     fields: Mapping[str, str | Mapping[str, str]] = FIELDS,
+    declared: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The Cedar type of the context, or of the part of it in `reads`."""
+    """The Cedar type of the context, or of the part of it in `reads`.
+
+    `declared` are the names of fields whose types are declared elsewhere, each with that of its type.
+    """
     parts = []
     if reads is None or "arguments" in reads:
         names = reads["arguments"] if reads is not None else None
-        parts.append(f"arguments: {arguments.only(names).cedar_type}")
+        parts.append(f"arguments: {declared.get('arguments') or arguments.only(names).cedar_type}")
     for name, kind in fields.items():
         if reads is not None and name not in reads:
             continue
-        if isinstance(kind, str):
-            parts.append(f"{name}: {kind}")
-            continue
         chosen = reads[name] if reads is not None else None
-        members = ", ".join(
-            f"{member}: {type_}"
-            for member, type_ in kind.items()
-            if chosen is None or member.rstrip("?") in chosen
-        )
-        parts.append(f"{name}: {{{members}}}")
+        told = declared.get(name) or (kind if isinstance(kind, str) else record_type(kind, chosen))
+        parts.append(f"{name}: {told}")
     return "{" + ", ".join(parts) + "}"
+
+
+def record_type(members: Mapping[str, str], chosen: frozenset[str] | None = None) -> str:
+    """The Cedar type of a record, or of the `chosen` of its members."""
+    told = (
+        f"{name}: {kind}" for name, kind in members.items() if chosen is None or name.rstrip("?") in chosen
+    )
+    return "{" + ", ".join(told) + "}"
+
+
+def told_part(values: Mapping[str, Any], reads: Reads) -> dict[str, Any]:
+    """The part of a whole context, as Cedar's JSON, that is in `reads`."""
+    found: dict[str, Any] = {}
+    for name, members in reads.items():
+        # What no schema has can only stand where no evaluation gets to, so nothing is told of it.
+        if name in values:
+            value = values[name]
+            is_record = isinstance(value, dict) and not value.keys() & {"__entity", "__extn"}
+            if members is not None and is_record:
+                value = {key: value[key] for key in value if key in members}
+            found[name] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,23 @@
 """The Cedar schema, generated from the tool registry (spec section 6).
 
-One action per (tool, verb, level), a member of its verb, its tool and its level. `context.arguments`
-is typed from the tool's JSON Schema, so a misspelt argument is an error at load.
+One action per (tool, verb, level), a member of its verb, its tool and its level. And one per tool for who
+approves its calls, a member of `approve` alone: what permits calls of a tool lets nobody approve them.
+`context.arguments` is typed from the tool's JSON Schema, so a misspelt argument is an error at load.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from authz.core.cedar_context import FIELDS, ISSUE_FIELDS, Reads, context_type
+from authz.core.cedar_context import (
+    APPROVE_FIELDS,
+    FIELDS,
+    ISSUE_FIELDS,
+    Reads,
+    context_type,
+    record_type,
+)
 from authz.core.cedar_values import Encoder, argument_encoder
 from authz.core.entities import tool_document
 from authz.core.tools import RESOURCE_TYPES, possible_accesses
@@ -35,9 +43,10 @@ WITHIN: Final[Mapping[str, frozenset[str]]] = {
 PRELUDE: Final = """\
 // Generated from the tool descriptors by `authz schema`. Do not edit: `make check` compares.
 
-// Who acts. An agent acts on behalf of a user; `User::""` stands for no user.
+// Who acts. An agent acts on behalf of a user; `User::""` stands for no user. Who approves is a User and acts
+// for itself: so a rule over every action can speak of `principal.on_behalf_of`.
 entity Group in [Group] tags String;
-entity User in [Group] tags String;
+entity User in [Group] = { on_behalf_of: User } tags String;
 entity Agent in [Group] = { on_behalf_of: User } tags String;
 entity Tool = { server: String, name: String };
 
@@ -90,15 +99,26 @@ class Action:
     """The `Tool` entity as Cedar JSON: what `context.tool` leads to."""
     fields: Mapping[str, str | Mapping[str, str]] = field(default_factory=lambda: FIELDS, repr=False)
     """The fields of its context besides `arguments`, with their types."""
+    principal: str = "Agent"
+    """The type of who does it: `User` of whoever approves calls of a tool."""
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The verb, the tool and the level, as action ids."""
+        """The verb, the tool and the level, as action ids; `approve` alone of what a person does."""
+        if self.is_approval:
+            return (APPROVE,)
         if self.verb is None or self.level is None:
             return ()
         return (self.verb.value, self.tool, self.level.name)
 
+    @property
+    def is_approval(self) -> bool:
+        """Whether it is to approve calls of a tool."""
+        return self.principal == "User"
 
+
+APPROVE: Final = "approve"
+"""The group of the actions by which people approve calls."""
 NO_TOOL: Final = ""
 """Id of the `Tool` that `context.tool` leads to where no tool is called. No request can name it."""
 ISSUE: Final = Action(
@@ -114,9 +134,37 @@ ISSUE: Final = Action(
 """To give a capability for what lies in a location: an action of every bundle, in no group."""
 
 
-def with_issue(actions: Iterable[Action]) -> list[Action]:
-    """The actions of the tools of a bundle, and the one that is in every bundle."""
-    return [*actions, ISSUE]
+def every_action(actions: Iterable[Action]) -> list[Action]:
+    """The actions of the tools of a bundle, those of who approves their calls, and `issue`."""
+    found = list(actions)
+    by_tool: dict[str, list[Action]] = {}
+    for action in found:
+        by_tool.setdefault(action.tool, []).append(action)
+    return [*found, *map(approval_of, by_tool.values()), ISSUE]
+
+
+def approval_of(actions: Sequence[Action]) -> Action:
+    """To approve calls of a tool, of which these are the actions: one, whatever the calls come to."""
+    tool = actions[0].tool
+    return Action(
+        id=approval_id(tool),
+        tool=tool,
+        verb=None,
+        level=None,
+        resource_types=tuple(sorted({kind for action in actions for kind in action.resource_types})),
+        arguments=actions[0].arguments,
+        tool_document=actions[0].tool_document,
+        fields=APPROVE_FIELDS,
+        principal="User",
+    )
+
+
+def approval_id(tool: str) -> str:
+    """The id of the action to approve calls of a tool: `approve:fs/file_edit`.
+
+    No action of a call has it: those begin with the alias of a server, in which no colon can be.
+    """
+    return f"{APPROVE}:{tool}"
 
 
 def action_id(tool: str, verb: Verb, level: Authority) -> str:
@@ -149,24 +197,42 @@ def actions_of(descriptor: Descriptor, arguments: Encoder) -> tuple[Action, ...]
     )
 
 
+_RECORDS: Final = {name: kind for name, kind in APPROVE_FIELDS.items() if not isinstance(kind, str)}
+_DECLARED: Final = {name: name.title() for name in _RECORDS}
+"""Fields that are records, with the names of their types. Declared once: Cedar reads each as often as it is
+written, and a tool has two contexts."""
+
+
 def generate_schema(actions: Iterable[Action]) -> str:
     """The schema text of a registry, in Cedar's human-readable syntax; the same bytes every time."""
     by_tool: dict[str, list[Action]] = {}
     for action in actions:
         by_tool.setdefault(action.tool, []).append(action)
-    parts = [PRELUDE, _group_actions([*(verb.value for verb in Verb), *(level.name for level in Authority)])]
+    groups = [*(verb.value for verb in Verb), *(level.name for level in Authority), APPROVE]
+    records = "\n".join(f"type {_DECLARED[name]} = {record_type(kind)};" for name, kind in _RECORDS.items())
+    parts = [PRELUDE, f"// Parts of the contexts.\n{records}\n", _group_actions(groups)]
     if by_tool.pop(NO_TOOL, ()):
-        context = context_type(ISSUE.arguments, fields=ISSUE.fields)
+        context = context_type(ISSUE.arguments, fields=ISSUE.fields, declared=_DECLARED)
         parts.append(
             f"// To give a capability for what lies in a location.\n{_declaration(ISSUE, context)}\n"
         )
-    for tool in sorted(by_tool):
-        name = _type_name(tool)
-        context = context_type(by_tool[tool][0].arguments)
-        lines = [f'action "{escape_cedar(tool)}";', f"type {name} = {context};"]
-        lines += [_declaration(action, name) for action in by_tool[tool]]
-        parts.append("\n".join(lines) + "\n")
+    parts += [_tool_part(tool, by_tool[tool]) for tool in sorted(by_tool)]
     return "\n".join(parts)
+
+
+def _tool_part(tool: str, actions: Sequence[Action]) -> str:
+    arguments = _type_name("Arguments", tool)
+    lines = [f'action "{escape_cedar(tool)}";', f"type {arguments} = {actions[0].arguments.cedar_type};"]
+    for what, chosen in (
+        ("Context", [action for action in actions if not action.is_approval]),
+        ("Approval", [action for action in actions if action.is_approval]),
+    ):
+        if chosen:
+            name, declared = _type_name(what, tool), {**_DECLARED, "arguments": arguments}
+            context = context_type(chosen[0].arguments, fields=chosen[0].fields, declared=declared)
+            lines.append(f"type {name} = {context};")
+            lines += [_declaration(action, name) for action in chosen]
+    return "\n".join(lines) + "\n"
 
 
 def evaluation_schema(action: Action, reads: Reads) -> str:
@@ -180,7 +246,10 @@ def evaluation_schema(action: Action, reads: Reads) -> str:
 
 
 def _group_actions(names: Iterable[str]) -> str:
-    lines = ["// Every action is a member of its verb, its tool and its level."]
+    lines = [
+        "// Every action is a member of its verb, its tool and its level.",
+        "// To approve calls of a tool is one of `approve` alone.",
+    ]
     lines += [f'action "{name}";' for name in names]
     return "\n".join(lines) + "\n"
 
@@ -188,12 +257,13 @@ def _group_actions(names: Iterable[str]) -> str:
 def _declaration(action: Action, context: str) -> str:
     groups = ", ".join(f'Action::"{escape_cedar(group)}"' for group in action.groups)
     inside = f"in [{groups}] " if groups else ""
+    types = ", ".join(action.resource_types)
     return (
         f'action "{escape_cedar(action.id)}" {inside}appliesTo {{\n'
-        f"  principal: [Agent], resource: [{', '.join(action.resource_types)}], context: {context}\n}};"
+        f"  principal: [{action.principal}], resource: [{types}], context: {context}\n}};"
     )
 
 
-def _type_name(tool: str) -> str:
+def _type_name(what: str, tool: str) -> str:
     """A Cedar type name that no two tools share: other characters are written as their code point."""
-    return "Context_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found.group()):x}_", tool)
+    return f"{what}_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found.group()):x}_", tool)

@@ -36,28 +36,36 @@ class PersonOrGroup:
 
 
 class PreparedEntities:
-    """An agent and the user behind it, with everything that is in the bundle around them.
+    """A principal and who else has a part in a question, with everything that is in the bundle around them.
 
     Compared by identity: the engine keeps what it has parsed of one.
     """
 
-    __slots__ = ("_agent", "_directory", "_user", "names")
+    __slots__ = ("_around", "_directory", "names", "uid")
 
-    def __init__(self, directory: "EntityDirectory", agent: str, user: str) -> None:
+    def __init__(self, directory: "EntityDirectory", uid: Uid, around: "_Around") -> None:
         self._directory = directory
-        self._agent = agent
-        self._user = user
-        self.names: frozenset[Uid] = frozenset({("Agent", agent), *directory.groups(("Agent", agent))})
-        """What `principal in` holds for: the agent itself and all of its groups."""
-
-    @property
-    def agent(self) -> Uid:
+        self._around = around
+        self.uid: Final = uid
         """The principal."""
-        return ("Agent", self._agent)
+        groups = directory.groups(uid, around.person_groups if uid == ("User", around.person) else ())
+        self.names: frozenset[Uid] = frozenset({uid, *groups})
+        """What `principal in` holds for: the principal itself and all of its groups."""
 
     def documents(self, literals: Iterable[Uid]) -> Mapping[Uid, bytes]:
         """What conditions over the principal and these literals can look into, as Cedar JSON."""
-        return self._directory.load(self._agent, self._user, literals)
+        return self._directory.load(self._around, literals)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Who has a part in a question: the agents of a call with their user, and the person who approves it."""
+
+    agents: tuple[str, ...]
+    user: str
+    person: str | None = None
+    person_groups: frozenset[str] = frozenset()
+    """Groups that the person is in besides those of the bundle."""
 
 
 class EntityDirectory:
@@ -67,7 +75,7 @@ class EntityDirectory:
         """`tools` are `Tool` entities as Cedar JSON, by qualified name."""
         self._members = {member.uid: member for member in members}
         self._tools = tools
-        self._cache: OrderedDict[tuple[str, str], PreparedEntities] = OrderedDict()
+        self._cache: OrderedDict[_Around, PreparedEntities] = OrderedDict()
 
     @property
     def members(self) -> Mapping[Uid, PersonOrGroup]:
@@ -84,12 +92,23 @@ class EntityDirectory:
 
     def principal(self, agent: str, user: str | None) -> PreparedEntities:
         """Everything besides the resources that an evaluation for this agent and user could look into."""
-        key = (agent, user or NO_USER)
-        found = self._cache.get(key)
+        return self._prepared(("Agent", agent), _Around((agent,), user or NO_USER))
+
+    def approver(
+        self, person: str, groups: frozenset[str], agents: Sequence[str], user: str | None
+    ) -> PreparedEntities:
+        """The same for a person who would approve a call of these agents for this user.
+
+        `groups` are those that its sign-in says; one that the bundle does not have is a group in no other.
+        """
+        return self._prepared(("User", person), _Around(tuple(agents), user or NO_USER, person, groups))
+
+    def _prepared(self, uid: Uid, around: _Around) -> PreparedEntities:
+        found = self._cache.get(around)
         if found is not None:
-            self._cache.move_to_end(key)
+            self._cache.move_to_end(around)
         else:
-            found = self._cache[key] = PreparedEntities(self, *key)
+            found = self._cache[around] = PreparedEntities(self, uid, around)
             if len(self._cache) > CACHED_PRINCIPALS:
                 self._cache.popitem(last=False)
         return found
@@ -98,14 +117,17 @@ class EntityDirectory:
         """Drop what was prepared, once the bundle decides no more: all of it refers back to this object."""
         self._cache.clear()
 
-    def load(self, agent: str, user: str, literals: Iterable[Uid]) -> Mapping[Uid, bytes]:
-        """An agent, its user and these literals, closed over what they lead to, as Cedar JSON."""
+    def load(self, around: _Around, literals: Iterable[Uid]) -> Mapping[Uid, bytes]:
+        """Who has a part in a question and these literals, closed over what they lead to, as Cedar JSON."""
         loaded: dict[Uid, bytes] = {}
         pending: list[Uid] = []
-        self._add_agent(loaded, pending, agent, user)
+        for agent in around.agents:
+            self._add_agent(loaded, pending, agent, around.user)
+        if around.person is not None:
+            pending.append(("User", around.person))
         for uid in sorted(literals):
             if uid[0] == "Agent":
-                if uid[1] != agent:
+                if uid not in loaded:
                     self._add_agent(loaded, pending, uid[1], NO_USER)
             elif uid[0] in ("User", "Group"):
                 pending.append(uid)
@@ -118,16 +140,19 @@ class EntityDirectory:
             if uid in loaded:
                 continue
             member = self._members.get(uid, PersonOrGroup(uid=uid))
-            loaded[uid] = _document(uid, {}, self.groups(uid), member.tags)
+            also = around.person_groups if uid == ("User", around.person) else ()
+            attributes = {"on_behalf_of": _reference(uid)} if uid[0] == "User" else {}
+            loaded[uid] = _document(uid, attributes, self.groups(uid, also), member.tags)
         return loaded
 
-    def groups(self, uid: Uid) -> list[Uid]:
-        """Every group that an agent, a user or a group is in, directly or through other groups."""
+    def groups(self, uid: Uid, also: Iterable[str] = ()) -> list[Uid]:
+        """Every group that an agent, a user or a group is in, directly or through other groups.
+
+        `also` are groups that it is in besides those of the bundle.
+        """
         member = self._members.get(uid)
-        if member is None:
-            return []
         found: dict[str, None] = {}
-        pending = list(member.parents)
+        pending = [*(member.parents if member is not None else ()), *also]
         while pending:
             group = pending.pop()
             if group not in found:
@@ -140,9 +165,13 @@ class EntityDirectory:
         """An agent; the user that its attribute leads to is then to be loaded too."""
         uid = ("Agent", agent)
         member = self._members.get(uid, PersonOrGroup(uid=uid))
-        attributes = {"on_behalf_of": {"__entity": {"type": "User", "id": user}}}
+        attributes = {"on_behalf_of": _reference(("User", user))}
         loaded[uid] = _document(uid, attributes, self.groups(uid), member.tags)
         pending.append(("User", user))
+
+
+def _reference(uid: Uid) -> dict[str, Any]:
+    return {"__entity": {"type": uid[0], "id": uid[1]}}
 
 
 def _literal_document(uid: Uid) -> bytes:

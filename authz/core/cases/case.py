@@ -12,6 +12,23 @@ PINNED: Final = "pinned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenCapability:
+    """A capability that the call presents. What is not stated is as narrow as the call allows."""
+
+    agents: tuple[str, ...] = ()
+    """Everybody of its chain, who had it first first; without any, the call's own agent alone."""
+    expires_in: int = 3600
+    """Seconds from `now`."""
+    holder: str = "holder"
+    """Whose key it is: a name of the case's own. What rules see is a thumbprint."""
+    actions: tuple[str, ...] = ()
+    """Rights; without any, every verb."""
+    locations: tuple[str, ...] = ()
+    """Canonical URIs; without any, those that the call reaches."""
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """What the service knows besides the call."""
 
@@ -31,6 +48,8 @@ class Given:
     """Asking rules that a person has approved this call under."""
     reached: frozenset[str] = frozenset()
     """Limits of which nothing is left."""
+    capability: GivenCapability | None = None
+    """`None`: the call presents none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +91,10 @@ class Expectation:
     """All of the accesses, in order."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The canonical arguments, with defaults: what the executor runs."""
+    may_approve: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    """By person: the rules that let it approve the call; `None` where the case does not say which."""
+    may_not_approve: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By person: the rules that forbid it to; none where it is only that nothing permits it."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """Members that the record of the decision has; of an object, those that are named."""
     refused: str | None = None
@@ -80,7 +103,13 @@ class Expectation:
     @property
     def reaches(self) -> frozenset[str]:
         """Every rule that the case says it shows at work."""
-        return self.rules | self.overruled | self.hidden_by
+        named = (*self.may_approve.values(), *self.may_not_approve.values())
+        return (self.rules | self.overruled | self.hidden_by).union(*(rules or () for rules in named))
+
+    @property
+    def people(self) -> frozenset[str]:
+        """Everybody of whom the case says whether they may approve the call."""
+        return frozenset((*self.may_approve, *self.may_not_approve))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

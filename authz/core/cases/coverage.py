@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from authz.core.cases.deciding import Answered
 from authz.core.cases.judging import Judged
-from authz.core.cedar_schema import action_id
+from authz.core.cedar_schema import action_id, approval_of
 from authz.core.policy.mutants import is_in_scope
 from authz.core.ruleset import Ruleset
 from authz.model.decision import Effect, RuleKind
@@ -20,7 +20,7 @@ class RuleCoverage:
     file: str
     line: int | None
     decided: int
-    """It determined the decision, or that the tool is hidden."""
+    """It determined the decision, that the tool is hidden, or who may approve."""
     outranked: int
     """It matched, and an asking rule outranked it."""
     in_scope: int
@@ -73,7 +73,7 @@ def _rules(
     outranked: dict[str, int] = {}
     for answered in answers:
         decision = answered.outcome.decision
-        ours = {rule.rule for rule in decision.matched} | answered.hidden_by
+        ours = {rule.rule for rule in decision.matched} | answered.hidden_by | answered.approving
         for rule in ours:
             decided[rule] = decided.get(rule, 0) + 1
         for rule in {rule.rule for rule in decision.overruled} - ours:
@@ -127,6 +127,8 @@ def is_touched(rule: str, answered: Answered) -> bool:
         action = actions.get(action_id(answered.call.tool_name, access.verb, access.authority))
         resource = [(entity.type, entity.id) for entity in access.resource.chain]
         if action is not None and is_in_scope(policy, action, resource):
+            return True
+        if answered.approvals and is_in_scope(policy, approval_of(tool.actions), resource):
             return True
     return False
 

@@ -2,13 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
-from authz.core.cases.case import PINNED, Case
+from authz.core.approval_asking import supposed_yes
+from authz.core.approve import Permission, approve_questions, may_approve
+from authz.core.cases.case import PINNED, Case, GivenCapability
+from authz.core.cases.holding import Holding, hold
 from authz.core.cases.issuing import answer_issue, parse_issue_case
 from authz.core.claims import check_subject
 from authz.core.decide import Facts, Outcome, decide
@@ -17,9 +20,10 @@ from authz.core.redact import Redactor
 from authz.core.requests import parse_decide
 from authz.core.ruleset import Ruleset
 from authz.errors import AuthzError, MalformedInput
-from authz.model.approval import ApprovalGrant
+from authz.model.approval_writes import ApprovalFacts
 from authz.model.call import Call
 from authz.model.caller import Caller
+from authz.model.decision import Effect
 from authz.model.limit import Reached
 
 SUBJECT_NOT_BOUND: Final = "subject.not_bound"
@@ -44,6 +48,8 @@ class Answered:
     call: Call
     facts: Facts
     outcome: Outcome
+    approvals: Mapping[str, Permission] = field(default_factory=dict)
+    """What policy says to the people whom the case names, where the call is asked for."""
 
     @property
     def hidden_by(self) -> frozenset[str]:
@@ -54,9 +60,22 @@ class Answered:
 
     @property
     def reached(self) -> frozenset[str]:
-        """Every rule that decided something: the effect, what it outranked, or that the tool is hidden."""
+        """Every rule that decided something: the effect, what it outranked, that the tool is hidden, or who
+        may approve."""
         decision = self.outcome.decision
-        return frozenset(rule.rule for rule in (*decision.matched, *decision.overruled)) | self.hidden_by
+        decided = frozenset(rule.rule for rule in (*decision.matched, *decision.overruled))
+        return decided | self.hidden_by | self.approving
+
+    @property
+    def approving(self) -> frozenset[str]:
+        """Every rule that let one of the people approve, or kept it from that."""
+        return frozenset(rule.rule for found in self.approvals.values() for rule in found.rules)
+
+    @property
+    def effects(self) -> tuple[Effect, frozenset[str]]:
+        """The effect, and who may approve."""
+        permitted = frozenset(person for person, found in self.approvals.items() if found.permitted)
+        return self.outcome.decision.effect, permitted
 
     @property
     def verdict(self) -> tuple[Any, ...]:
@@ -71,6 +90,10 @@ class Answered:
             tuple(rule.rule for rule in decision.overruled),
             tuple((verdict.access, verdict.effect) for verdict in decision.verdicts),
             self.hidden_by,
+            tuple(
+                (person, found.permitted, tuple(rule.rule for rule in found.rules))
+                for person, found in sorted(self.approvals.items())
+            ),
         )
 
     def record(self) -> Mapping[str, Any]:
@@ -110,11 +133,27 @@ def answer(case: Case, ruleset: Ruleset) -> Answered | Refused:
     unbound = check_subject(call, facts.caller.profile)
     if unbound is not None:
         return Refused(code=SUBJECT_NOT_BOUND, message=unbound)
-    return Answered(call=call, facts=facts, outcome=decide(call, facts))
+    outcome = decide(call, facts)
+    people = case.expected.people
+    return Answered(
+        call=call, facts=facts, outcome=outcome, approvals=_permissions(people, call, facts, outcome)
+    )
+
+
+def _permissions(
+    people: Collection[str], call: Call, facts: Facts, outcome: Outcome
+) -> Mapping[str, Permission]:
+    """What policy says to these people of the call; to nobody where nobody is asked."""
+    if not people or outcome.decision.effect is not Effect.REQUIRE_APPROVAL:
+        return {}
+    stored = approve_questions(call, facts, outcome, facts.ruleset.tools[(call.server, call.tool)])
+    return {person: may_approve(facts.ruleset, stored, person, now_ms=facts.now_ms) for person in people}
 
 
 def _answer_issue(case: Case, ruleset: Ruleset) -> Answered | Refused:
     """The same of a case about issuing a capability."""
+    if case.given.capability is not None:
+        raise UnusableCase("whoever asks for a capability presents none: leave out `given.capability`")
     facts = facts_of(case, ruleset)
     try:
         call, outcome = answer_issue(parse_issue_case(case.body), facts)
@@ -125,7 +164,21 @@ def _answer_issue(case: Case, ruleset: Ruleset) -> Answered | Refused:
 
 def call_of(case: Case, ruleset: Ruleset) -> Call:
     """The call of a case. Raises `MalformedInput` as the service would, and `UnusableCase`."""
-    return parse_decide(request_of(case, ruleset))
+    call = parse_decide(request_of(case, ruleset))
+    if case.given.capability is None:
+        return call
+    return _held(call, case.given.capability, _facts_without(case, ruleset)).call
+
+
+def _held(call: Call, given: GivenCapability, facts: Facts) -> Holding:
+    """The call with the capability that its case gives, and what is known of that. Raises `UnusableCase`."""
+    if call.capability or call.proof is not None:
+        raise UnusableCase("the call has a `capability` of its own: leave out `given.capability`")
+    reached = decide(call, facts).decision.accesses
+    try:
+        return hold(call, given, reached, facts.ruleset, tenant=facts.caller.tenant, now_ms=facts.now_ms)
+    except ValueError as fault:
+        raise UnusableCase(f"`given.capability` is none that there could be: {fault}") from None
 
 
 def request_of(case: Case, ruleset: Ruleset) -> dict[str, Any]:
@@ -156,6 +209,17 @@ def filled_in(case: Case) -> dict[str, Any]:
 
 def facts_of(case: Case, ruleset: Ruleset) -> Facts:
     """Facts of a first call in the state of things that the case gives. Raises `UnusableCase`."""
+    facts = _facts_without(case, ruleset)
+    if case.is_call and case.given.capability is not None:
+        held = _held(parse_decide(request_of(case, ruleset)), case.given.capability, facts)
+        facts = replace(facts, presented=held.presented, tokens=held.tokens)
+    if case.given.approved:
+        facts = replace(facts, approvals=_approvals(case, facts))
+    return replace(facts, reached=_reached(case, facts)) if case.given.reached else facts
+
+
+def _facts_without(case: Case, ruleset: Ruleset) -> Facts:
+    """The same without a capability, or what else rests on the call."""
     given = case.given
     profile = ruleset.profiles.get(given.profile)
     if profile is None:
@@ -163,7 +227,7 @@ def facts_of(case: Case, ruleset: Ruleset) -> Facts:
         raise UnusableCase(f"the bundle has no credential profile `{given.profile}`; it has {known}")
     if given.groups:
         ruleset = replace(ruleset, entities=ruleset.entities.with_groups(given.groups), visibility={})
-    facts = Facts(
+    return Facts(
         caller=Caller(key_id="key-test", tenant=_TENANT, roles=frozenset({"decide"}), profile=profile),
         ruleset=ruleset,
         now_ms=given.now_ms,
@@ -171,21 +235,20 @@ def facts_of(case: Case, ruleset: Ruleset) -> Facts:
         operation=None,
         exposed=given.exposed,
         delegated=given.delegated,
-        approvals=(),
         secret=_SECRET,
         ttl_ms=_TTL_MS,
     )
-    if given.approved:
-        facts = replace(facts, approvals=_approvals(case, facts))
-    return replace(facts, reached=_reached(case, facts)) if given.reached else facts
 
 
-def _approvals(case: Case, facts: Facts) -> tuple[ApprovalGrant, ...]:
-    """A person's approval of this very call."""
-    fingerprint = decide(call_of(case, facts.ruleset), facts).decision.fingerprint
-    if fingerprint is None:
-        raise UnusableCase("the call is denied before rules are asked, so nobody can have approved it")
-    return (ApprovalGrant(approval_id="a-test", fingerprint=fingerprint, rules=case.given.approved),)
+def _approvals(case: Case, facts: Facts) -> ApprovalFacts:
+    """A yes to this very call, from people who were shown these rules."""
+    call = call_of(case, facts.ruleset)
+    try:
+        return supposed_yes(call, decide(call, facts), facts, case.given.approved)
+    except ValueError:
+        raise UnusableCase(
+            "the call is denied before rules are asked, so nobody can have approved it"
+        ) from None
 
 
 def _reached(case: Case, facts: Facts) -> tuple[Reached, ...]:

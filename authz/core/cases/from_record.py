@@ -25,6 +25,9 @@ _BY_STATE: Final[Mapping[str, str]] = {
     Code.OPERATION_SETTLED.value: "by an earlier permission for the same call",
     Code.OPERATION_UNKNOWN.value: "by an earlier permission for the same call",
     Code.OPERATION_CANCEL_REQUESTED.value: "by an earlier permission for the same call",
+    Code.APPROVAL_DENIED.value: "by a person who said no",
+    Code.APPROVAL_TOO_MANY_PENDING.value: "by what waits for people already",
+    Code.APPROVAL_ASKED_TOO_OFTEN.value: "by what people were asked before",
 }
 
 

@@ -1,13 +1,14 @@
 """What a case expected held against what it came to: every difference, named."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Final
 
+from authz.core.approval_use import CALLER_RULE
 from authz.core.cases.case import AccessExpectation, Case, Expectation
 from authz.core.cases.deciding import Answered, Refused, UnusableCase, answer
-from authz.core.judge import CALLER_RULE, TREE_RULE
+from authz.core.judge import TREE_RULE
 from authz.core.ruleset import Ruleset
 from authz.model.decision import AccessVerdict, Decision
 
@@ -87,6 +88,7 @@ def differences(
     found += _reason(expected, decision)
     if "accesses" in expected.stated:
         found += _accesses(expected.accesses, decision, not_told)
+    found += _approvals(expected, answered, not_told)
     if "record" in expected.stated:
         found += _subset("record", expected.record, answered.record())
     return tuple(found)
@@ -119,8 +121,10 @@ _MEMBERS: Final[Mapping[str, Callable[[Answered], Any]]] = {
 
 def _note(name: str, wanted: Any, answered: Answered) -> str:
     """What a misspelt rule was probably meant to be."""
-    if name not in ("rules", "overruled", "hidden_by"):
-        return ""
+    return _unknown_rules(wanted, answered) if name in ("rules", "overruled", "hidden_by") else ""
+
+
+def _unknown_rules(wanted: Iterable[str], answered: Answered) -> str:
     ruleset = answered.facts.ruleset
     known = {*ruleset.engine.policies, TREE_RULE.rule, CALLER_RULE.rule, *(one.id for one in ruleset.limits)}
     notes = []
@@ -137,6 +141,24 @@ def _reason(expected: Expectation, decision: Decision) -> list[Difference]:
     if "reason" not in expected.stated or expected.reason in reasons:
         return []
     return [Difference(name="reason", expected=expected.reason, got=reasons)]
+
+
+def _approvals(expected: Expectation, answered: Answered, not_told: frozenset[str]) -> Iterator[Difference]:
+    """Who may approve the call and was not to, or the other way round; and other rules that say so."""
+    said = {("may_approve", person): (True, rules) for person, rules in expected.may_approve.items()} | {
+        ("may_not_approve", person): (False, rules) for person, rules in expected.may_not_approve.items()
+    }
+    for (name, person), (permitted, rules) in said.items():
+        place = f"{name}/{person}"
+        found = answered.approvals.get(person)
+        wanted = "permitted" if rules is None else _plain(rules)
+        if found is None:
+            yield Difference(name=place, expected=wanted, got=None, note="nobody is asked")
+            continue
+        got = frozenset(rule.rule for rule in found.rules) - (not_told - (rules or _NONE))
+        if found.permitted is not permitted or (rules is not None and rules != got):
+            note = _unknown_rules(rules or (), answered) or found.because
+            yield Difference(name=place, expected=wanted, got=_plain(got), note=note)
 
 
 def _accesses(

@@ -7,7 +7,7 @@ from authz.core.cases.case import Case
 from authz.core.cases.coverage import is_touched
 from authz.core.cases.deciding import Answered, UnusableCase, answer
 from authz.core.cases.judging import Judged
-from authz.core.cedar_schema import with_issue
+from authz.core.cedar_schema import every_action
 from authz.core.policy import Policy, PolicyEngine
 from authz.core.policy.mutants import Mutant, MutationKind, removed, with_changed_conditions
 from authz.core.policy.validation import ValidationCache
@@ -25,7 +25,7 @@ class MutationResult:
     noticed: bool
     """Some case gets another verdict: another effect, code, authority or set of rules."""
     changes_effect: bool
-    """Some case gets another effect, so the rule is more than a name in decisions."""
+    """Some case gets another effect, or others may approve, so the rule is more than a name in decisions."""
 
 
 def mutate(
@@ -76,7 +76,7 @@ def _result(
         if not isinstance(after, Answered):
             continue
         noticed = noticed or after.verdict != before.verdict
-        changes_effect = after.outcome.decision.effect is not before.outcome.decision.effect
+        changes_effect = after.effects != before.effects
         if changes_effect or (noticed and mutant.kind is not MutationKind.REMOVED):
             noticed = True
             break
@@ -85,7 +85,7 @@ def _result(
 
 def with_policies(ruleset: Ruleset, policies: list[Policy]) -> Ruleset:
     """The ruleset with other rules, and with nothing remembered of the old ones."""
-    actions = with_issue(action for tool in ruleset.tools.values() for action in tool.actions)
+    actions = every_action(action for tool in ruleset.tools.values() for action in tool.actions)
     # What is loaded has passed, and a mutant keeps its author's text: nothing is validated a second time.
     passed = ValidationCache()
     passed.remember(ruleset.schema_text, policies)

@@ -9,4 +9,5 @@ first. Lint only reads; where Cedar can decide whether a rule can match, Cedar i
     tool_schema.py  schemas that let through too much          tool_review.py  what a review left open
     catalogue.py    what the catalogue costs a model           allow.py        findings that are accepted
     tested.py       rules and their tests                      tool_options.py values that become options
+    approving.py    who may approve what is asked
 """

@@ -39,7 +39,7 @@ def quorum_unreachable(facts: RuleFacts) -> Iterator[Hit]:
         terms = outline.match.terms
         if terms is None or not terms.approvers:
             continue
-        people = _people(facts, terms.approvers)
+        people = people_of(facts, terms.approvers)
         if len(people) < terms.quorum:
             yield at_rule(
                 outline,
@@ -48,8 +48,8 @@ def quorum_unreachable(facts: RuleFacts) -> Iterator[Hit]:
             )
 
 
-def _people(facts: RuleFacts, approvers: Iterable[str]) -> frozenset[str]:
-    """Users only: no agent approves."""
+def people_of(facts: RuleFacts, approvers: Iterable[str]) -> frozenset[str]:
+    """The declared users whom these approvers name. No agent approves."""
     found: set[str] = set()
     for approver in approvers:
         match = _APPROVER.fullmatch(approver)

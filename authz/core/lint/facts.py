@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from authz.core.cases.case import Case
-from authz.core.cedar_schema import Action
+from authz.core.cedar_schema import APPROVE, Action
 from authz.core.entities import PersonOrGroup
 from authz.core.lint.table import Hit
 from authz.core.policy import Policy
@@ -76,7 +76,9 @@ class RuleFacts:
     def mask(self, outline: Outline) -> int:
         """The actions that the scope is about, a bit for each action."""
         if outline.actions is None:
-            return (1 << len(self.actions)) - 1
+            every = (1 << len(self.actions)) - 1
+            # Of approving, what permits it names it, and nobody is asked about it.
+            return every if outline.match.kind is RuleKind.FORBID else every & ~self._masks.get(APPROVE, 0)
         found = 0
         for name in outline.actions:
             found |= self._masks.get(name, 0)
@@ -89,6 +91,28 @@ class RuleFacts:
             for name in (action.id, *action.groups):
                 masks[name] = masks.get(name, 0) | 1 << number
         return masks
+
+    def is_approving(self, name: str) -> bool:
+        """Whether it is the id of an action by which people approve, or of their group."""
+        return bool(self._masks.get(name)) and not self._masks[name] & ~self._masks.get(APPROVE, 0)
+
+    def is_about_people(self, outline: Outline) -> bool:
+        """Whether the scope is about approving alone, so that its principal is a person."""
+        mask = self.mask(outline)
+        return bool(mask) and not mask & ~self._masks.get(APPROVE, 0)
+
+    def approvable(self, outline: Outline) -> frozenset[str]:
+        """The tools whose calls a rule is about approving, as far as its action scope tells."""
+        return self._tools(self.mask(outline) & self._masks.get(APPROVE, 0))
+
+    def tools_called(self, outline: Outline) -> frozenset[str]:
+        """The tools whose calls a rule is about, as far as its action scope tells."""
+        return self._tools(self.mask(outline) & ~self._masks.get(APPROVE, 0))
+
+    def _tools(self, mask: int) -> frozenset[str]:
+        found = {action.tool for number, action in enumerate(self.actions) if mask >> number & 1}
+        # `issue` is no tool's.
+        return frozenset(found - {""})
 
     def of_kind(self, *kinds: RuleKind) -> Iterable[Outline]:
         """The rules of these kinds."""

@@ -109,13 +109,23 @@ def covers(facts: RuleFacts, outer: Outline, inner: Outline) -> bool:
     """Whether everything in the scope of `inner` is in the scope of `outer`. False where it is not clear."""
     return (
         _resource_covers(outer.resource, inner.resource)
+        and _types_cover(facts, outer, inner)
         and _principal_covers(facts, outer.principal, inner.principal)
         and not facts.mask(inner) & ~facts.mask(outer)
     )
 
 
+def _types_cover(facts: RuleFacts, outer: Outline, inner: Outline) -> bool:
+    """Whether the type that the outer one demands of principals is that of every principal of the inner."""
+    if outer.principal.type is None:
+        return True
+    named = inner.principal.type or (inner.principal.entity or ("",))[0]
+    people, mixed = facts.is_about_people(inner), facts.approvable(inner)
+    of_scope = "User" if people else "Agent" if not mixed else ""
+    return outer.principal.type in (named, of_scope)
+
+
 def _principal_covers(facts: RuleFacts, outer: Constraint, inner: Constraint) -> bool:
-    # Every principal is an agent.
     if outer.entity is None:
         return True
     if inner.entity is None:

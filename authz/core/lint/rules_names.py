@@ -73,8 +73,9 @@ def unassertable(facts: RuleFacts) -> Iterator[Hit]:
         if "*" in known:
             continue
         for outline, (found, name) in _entities(facts):
-            # `User::""` stands for no user, which is always possible.
-            if found == kind and name not in known and name:
+            # `User::""` stands for no user, which is always possible. Nobody speaks for who approves.
+            is_meant = found == kind and not facts.is_about_people(outline)
+            if is_meant and name not in known and name:
                 yield at_rule(
                     outline,
                     f'no credential profile may speak for {kind}::"{name}"',
@@ -106,15 +107,14 @@ def unknown_tag(facts: RuleFacts) -> Iterator[Hit]:
         known.setdefault(member.uid[0], set()).update(member.tags)
     for outline in facts.outlines:
         for path, tag in outline.tags:
-            kind = _TAGGED.get(path)
-            if kind is not None and tag not in known.get(kind, ()):
-                yield at_rule(
-                    outline,
-                    f"no {kind.lower()} has the tag `{tag}`",
-                    _nearest(
-                        tag, known.get(kind, ()), f"add it under `tags` of {kind.lower()}s in entities.yaml"
-                    ),
-                )
+            kinds = [_TAGGED[path]] if path in _TAGGED else []
+            if path == ("principal",) and facts.approvable(outline):
+                kinds = ["User"] if facts.is_about_people(outline) else ["Agent", "User"]
+            tags = set[str]().union(*(known.get(kind, ()) for kind in kinds))
+            if kinds and tag not in tags:
+                who = " and no ".join(kind.lower() for kind in kinds)
+                hint = f"add it under `tags` of {kinds[0].lower()}s in entities.yaml"
+                yield at_rule(outline, f"no {who} has the tag `{tag}`", _nearest(tag, tags, hint))
 
 
 _TAGGED: Final[Mapping[tuple[str, ...], str]] = {

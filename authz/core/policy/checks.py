@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from authz.core.cedar_context import ISSUE_FIELDS
-from authz.core.cedar_schema import Action
-from authz.core.policy.messages import UNKNOWN_TOOL, type_problems
+from authz.core.cedar_context import EVERY_FIELD
+from authz.core.cedar_schema import APPROVE, Action
+from authz.core.policy.messages import NO_ACTION, UNKNOWN_TOOL, scope_type, type_problems
 from authz.core.policy.names import asks_for_names, unknown_names
 from authz.core.policy.narrow import NarrowValidator
 from authz.core.policy.reads import context_reads, literals_looked_into
 from authz.core.policy.rules import Policy, repeated_ids
-from authz.core.policy.scopes import action_matches
+from authz.core.policy.scopes import action_matches, scope_actions
 from authz.core.policy.trees import entity_uids
 from authz.errors import BundleProblem
+from authz.model.decision import RuleKind
 
 
 def policy_problems(
@@ -29,6 +30,7 @@ def policy_problems(
     problems += action_literals_looked_into(judged)
     problems += unknown_tools(judged, actions)
     problems += unknown_has_names(judged, actions)
+    problems += idle_about_approving(judged)
     told = {(problem.file, problem.line) for problem in problems}
     problems += [
         problem for problem in unknown_context_names(judged) if (problem.file, problem.line) not in told
@@ -38,15 +40,16 @@ def policy_problems(
 
 def unknown_context_names(policies: Sequence[Policy]) -> Iterator[BundleProblem]:
     """Cedar does not type what is behind a condition that never holds, so a name there may be anything."""
-    known = frozenset({"arguments", *ISSUE_FIELDS})
     for policy in policies:
-        for name in sorted(context_reads([policy.tree]).keys() - known):
-            close = get_close_matches(name, sorted(known), n=1)
+        for name in sorted(context_reads([policy.tree]).keys() - EVERY_FIELD):
+            close = get_close_matches(name, sorted(EVERY_FIELD), n=1)
             yield BundleProblem(
                 f"`{policy.id}`: there is no `context.{name}`",
                 file=policy.match.file or "",
                 line=policy.match.line,
-                hint=f"did you mean `{close[0]}`?" if close else f"there are {', '.join(sorted(known))}",
+                hint=f"did you mean `{close[0]}`?"
+                if close
+                else f"there are {', '.join(sorted(EVERY_FIELD))}",
                 code="rule.unknown-attribute",
             )
 
@@ -74,6 +77,31 @@ def unknown_has_names(policies: Sequence[Policy], actions: Sequence[Action]) -> 
         if asks_for_names(policy.tree):
             about = [action for action, groups in names if action_matches(policy.tree, groups)]
             yield from unknown_names(policy.tree, policy.match, about)
+
+
+def idle_about_approving(policies: Sequence[Policy]) -> Iterator[BundleProblem]:
+    """Rules about approving that have no say in it: a permit must name it, and nobody is asked about it."""
+    for policy in policies:
+        named = scope_actions(policy.tree)
+        # Only who approves is a User.
+        is_about_it = (
+            scope_type(policy.tree.principal) == "User"
+            if named is None
+            else bool(named) and all(name == APPROVE or name.startswith(f"{APPROVE}:") for name in named)
+        )
+        if is_about_it and policy.match.kind is RuleKind.ASK:
+            said, hint = "nobody is asked whether somebody may approve", "forbid it, without `@requires`"
+        elif is_about_it and policy.match.kind is RuleKind.PERMIT and named is None:
+            said, hint = "it is about a User, who only approves", 'write `action in Action::"approve"`'
+        else:
+            continue
+        yield BundleProblem(
+            f"`{policy.id}`: it can never match: {said}",
+            file=policy.match.file or "",
+            line=policy.match.line,
+            hint=hint,
+            code=NO_ACTION,
+        )
 
 
 def action_literals_looked_into(policies: Sequence[Policy]) -> Iterator[BundleProblem]:

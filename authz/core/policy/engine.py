@@ -145,8 +145,8 @@ class PolicyEngine:
     def _answer(self, question: Question, principal: PreparedEntities, added: str) -> PolicyAnswer:
         if question.action not in self._actions:
             return broken("the action is not in the schema")
-        if question.principal != principal.agent:
-            # The policies were chosen by the groups of one agent, and would be asked of another.
+        if question.principal != principal.uid:
+            # The policies were chosen by the groups of one principal, and would be asked of another.
             return broken("the entities are those of another principal")
         prepared = self._prepare(question.action)
         chosen = self._slicer.slice_for(prepared.names, question.resource, principal.names)
@@ -166,7 +166,7 @@ class PolicyEngine:
             request = _request(question, prepared.reads)
         except (TypeError, ValueError):
             return broken("the arguments could not be encoded")
-        findings = Findings(self.policies)
+        findings = Findings(self.policies, approving=self._actions[question.action].is_approval)
         schema = prepared.schema
         for held in chosen.sets:
             findings.add(_ask_cedar(request, held.parsed, entities, schema))
@@ -203,7 +203,7 @@ class PolicyEngine:
         Cedar evaluates with the resource and the context unknown. That is a preview: only its
         certain deny is used, to hide a tool; what is shown is still decided in full.
         """
-        if principal != known.agent:
+        if principal != known.uid:
             return True, ()
         prepared = self._prepare(action)
         chosen = self._slicer.preview(prepared.names, prepared.types, known.names)

@@ -8,6 +8,7 @@ from typing import Any
 import cedarpy
 
 from authz.core.policy.rules import Policy
+from authz.core.policy.scopes import scope_actions
 from authz.model.decision import Code, Effect, RuleKind, RuleMatch
 
 _FAILED_POLICY = re.compile(r"error while evaluating policy `([^`]+)`")
@@ -35,6 +36,8 @@ class Findings:
     """Rules that could not be evaluated."""
     broken: str = ""
     """Why there is no answer at all."""
+    approving: bool = False
+    """Whether it was asked who may approve: nobody is asked about that, and only what names it permits it."""
 
     def add(self, result: Any) -> None:
         """What Cedar said of one set, or the exception that it raised."""
@@ -66,6 +69,9 @@ class Findings:
             return broken("a policy failed to evaluate", self._matches(failed))
         held, asks = self._split(self.holding, RuleKind.ASK)
         permits, forbids = self._split(held, RuleKind.FORBID)
+        if self.approving:
+            asks = failed_asks = set()
+            permits = {name for name in permits if scope_actions(self.policies[name].tree) is not None}
         if forbids:
             return PolicyAnswer(effect=Effect.DENY, code=Code.POLICY_FORBID, rules=self._matches(forbids))
         if not permits:

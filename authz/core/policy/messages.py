@@ -57,7 +57,12 @@ def type_problems(faults: Sequence[TypeFault], actions: Sequence[Action]) -> lis
         if len({slip.code for slip in slips} & _ROOT_CAUSES):
             # A name that is not there leaves the rule without an action, which says nothing more.
             slips = [slip for slip in slips if slip.code != NO_ACTION]
-        problems += [_problem(slip, actions) for slip in slips]
+        # Of agents and of people the same is said in the same words.
+        told: dict[str, BundleProblem] = {}
+        for slip in slips:
+            problem = _problem(slip, actions)
+            told.setdefault(problem.message, problem)
+        problems += told.values()
     return problems
 
 
@@ -118,7 +123,10 @@ def _unknown_attribute(slip: _Slip, actions: Sequence[Action]) -> tuple[str, str
     name, base = ".".join(path), ".".join(path[:-1])
     about = [action for action in actions if is_about(slip.fault.policy.tree, action)]
     # One action of a kind was typed, so which tools lack the name is looked up for all of them.
-    known = {action.tool or action.id: attribute_names(path[:-1], [action]) for action in about}
+    known = {
+        action.id if action.verb is None else action.tool: attribute_names(path[:-1], [action])
+        for action in about
+    }
     lacking = sorted(tool for tool, names in known.items() if path[-1] not in names)
     if len(lacking) < len(known):
         hint = f"name only tools that have it in the scope, or ask `{base} has {path[-1]} && …` first"
@@ -159,15 +167,17 @@ def _unknown_type(slip: _Slip, _: Sequence[Action]) -> tuple[str, str]:
 
 def _no_action(slip: _Slip, actions: Sequence[Action]) -> tuple[str, str]:
     tree = slip.fault.policy.tree
-    kind = _type_of(tree.principal)
-    if kind is not None and kind not in ("Agent", "Group"):
+    kind = scope_type(tree.principal)
+    named = scope_actions(tree)
+    acting = {action.principal for action in actions if is_about(tree, action)} or {"Agent", "User"}
+    if kind is not None and kind not in (*acting, "Group"):
+        who = "an Agent" if "Agent" in acting else "a User"
         return (
-            f"it can never match: the principal is always an Agent, never a {kind}",
+            f"it can never match: the principal is always {who}, never a{'n' * (kind == 'Agent')} {kind}",
             "write `principal.on_behalf_of` in a condition for the user behind the agent"
             if kind == "User"
-            else "write `principal`, `principal == Agent::…` or `principal in Group::…`",
+            else f"write `principal`, `principal == {who.rpartition(' ')[2]}::…` or `principal in Group::…`",
         )
-    named = scope_actions(tree)
     if named == ():
         return (
             "an empty set of actions holds none, so it can never match",
@@ -182,7 +192,7 @@ def _no_action(slip: _Slip, actions: Sequence[Action]) -> tuple[str, str]:
             )
     about = [action for action in actions if is_about(tree, action)]
     types = sorted({name for action in about for name in action.resource_types})
-    wanted = _type_of(tree.resource) or "resource"
+    wanted = scope_type(tree.resource) or "resource"
     if not about:
         return (
             f"it can never match: no tool has the action {_listed(list(named or ()))}",
@@ -194,7 +204,8 @@ def _no_action(slip: _Slip, actions: Sequence[Action]) -> tuple[str, str]:
     )
 
 
-def _type_of(scope: object) -> str | None:
+def scope_type(scope: object) -> str | None:
+    """The type that the principal's or resource's part of a scope says; `None` where it says none."""
     if isinstance(scope, pst.ScopeIs | pst.ScopeIsIn):
         return str(scope.entity_type)
     if isinstance(scope, pst.ScopeEq | pst.ScopeIn) and isinstance(scope.entity, pst.EntityUid):
@@ -218,6 +229,8 @@ def _types(slip: _Slip, _: Sequence[Action]) -> tuple[str, str]:
         hint = "`contains` asks a set; compare a text with `==` or `like`"
         if "items: Set" in text:
             hint = "an argument that is a list is a record: ask its `items` or `count`"
+    elif "Agent and User are not compatible" in text:
+        hint = "people approve: name the actions that are meant, or ask `principal is Agent && …` first"
     elif "saw Bool" not in text and "expected Bool" in text:
         hint = "a condition is true or false: compare the value with something"
     return text, hint

@@ -11,7 +11,7 @@ from typing import Any
 
 from cedarpy import pst
 
-from authz.core.cedar_context import FIELDS, ISSUE_FIELDS
+from authz.core.cedar_context import APPROVE_FIELDS, FIELDS, ISSUE_FIELDS
 from authz.core.cedar_schema import ENTITY_ATTRIBUTES, Action
 from authz.core.cedar_values import Shape
 from authz.core.policy.trees import children
@@ -70,35 +70,43 @@ def _roots(actions: Sequence[Action]) -> dict[str, list[Shape]]:
     types = {kind for action in actions for kind in action.resource_types}
     return {
         "context": [
-            {
-                **(_CONTEXT if action.fields is FIELDS else _ISSUE_CONTEXT),
-                "arguments": action.arguments.shape(),
-            }
+            {**_CONTEXTS[frozenset(action.fields)], "arguments": action.arguments.shape()}
             for action in actions
         ],
-        "principal": [_entity("Agent")],
+        "principal": [_entity(kind) for kind in sorted({action.principal for action in actions})],
         "resource": [_entity(kind) for kind in sorted(types)],
     }
 
 
 def _entity(kind: str) -> Shape:
-    return {
-        name: _entity(of) if of in ENTITY_ATTRIBUTES else {} for name, of in ENTITY_ATTRIBUTES[kind].items()
-    }
+    return _ENTITIES[kind]
+
+
+def _entity_shapes() -> dict[str, Shape]:
+    # A user leads to itself, so what the shapes hold is each other.
+    shapes: dict[str, dict[str, Shape]] = {kind: {} for kind in ENTITY_ATTRIBUTES}
+    for kind, attributes in ENTITY_ATTRIBUTES.items():
+        shapes[kind] |= {name: shapes.get(of, {}) for name, of in attributes.items()}
+    return dict(shapes)
+
+
+_ENTITIES = _entity_shapes()
 
 
 def _context_shape(fields: Mapping[str, str | Mapping[str, str]]) -> Shape:
     shape: dict[str, Shape] = {}
     for name, kind in fields.items():
         if isinstance(kind, Mapping):
-            shape[name] = {member.rstrip("?"): {} for member in kind}
+            shape[name] = {
+                member.rstrip("?"): _entity(of) if of in ENTITY_ATTRIBUTES else {}
+                for member, of in kind.items()
+            }
         else:
             shape[name] = _entity(kind) if kind in ENTITY_ATTRIBUTES else {}
     return shape
 
 
-_CONTEXT = _context_shape(FIELDS)
-_ISSUE_CONTEXT = _context_shape(ISSUE_FIELDS)
+_CONTEXTS = {frozenset(fields): _context_shape(fields) for fields in (FIELDS, ISSUE_FIELDS, APPROVE_FIELDS)}
 
 
 def _descend(shapes: Iterable[Shape], path: Iterable[str]) -> list[Shape]:

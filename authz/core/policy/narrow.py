@@ -2,8 +2,8 @@
 
 Cedar types a policy once for every action and resource type that its scope allows; with hundreds of tools
 that is most of the time that a bundle takes to load. But what the typing of a policy can tell of an action
-is only: the types of resources it is about, which of the actions that the policy names it is or is in, and
-the types of the arguments that the policy reads. Of actions that are alike in these, one stands for all.
+is only: the types of who acts and of resources, which of the actions that the policy names it is or is in,
+and the types of the arguments that the policy reads. Of actions that are alike in these, one stands for all.
 So policies that name and read the same are validated together, against a schema with one action of each
 kind and the part of `arguments` that they read. A test holds the verdicts to those of the whole schema.
 """
@@ -16,7 +16,7 @@ import cedarpy
 from cedarpy import pst
 
 from authz.core.cedar_context import Reads, context_type
-from authz.core.cedar_schema import PRELUDE, Action
+from authz.core.cedar_schema import APPROVE, PRELUDE, Action
 from authz.core.policy.reads import context_reads
 from authz.core.policy.rules import Policy, first_line
 from authz.core.policy.scopes import action_matches, scope_actions
@@ -24,7 +24,9 @@ from authz.core.policy.trees import entity_uids
 from authz.errors import BundleError, BundleProblem
 from authz.model.resource import Authority, Verb, escape_cedar
 
-ALWAYS_DECLARED: Final = frozenset({*(verb.value for verb in Verb), *(level.name for level in Authority)})
+ALWAYS_DECLARED: Final = frozenset(
+    {*(verb.value for verb in Verb), *(level.name for level in Authority), APPROVE}
+)
 """Groups of actions that the schema has whether or not a tool is in them."""
 _POSITION: Final = "policy"
 _KEYS_IN_A_BATCH: Final = 24
@@ -156,7 +158,7 @@ class NarrowValidator:
         """What a policy of this key can tell about the action."""
         groups = frozenset((action.id, *action.groups)) & wanted.named
         arguments = self._arguments(action, wanted.arguments)
-        return action.resource_types, groups, arguments, tuple(action.fields)
+        return action.principal, action.resource_types, groups, arguments, tuple(action.fields)
 
     def _arguments(self, action: Action, names: frozenset[str] | None) -> str:
         key = (action.tool, names)
@@ -184,7 +186,8 @@ class NarrowValidator:
             parents = ", ".join(f'Action::"{escape_cedar(group)}"' for group in inside)
             declared_actions.append(
                 f'action "{escape_cedar(action.id)}" {f"in [{parents}] " if parents else ""}appliesTo {{ '
-                f"principal: [Agent], resource: [{', '.join(action.resource_types)}], context: {name} }};"
+                f"principal: [{action.principal}], "
+                f"resource: [{', '.join(action.resource_types)}], context: {name} }};"
             )
         return "\n".join(lines + declared_actions)
 

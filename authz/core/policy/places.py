@@ -14,9 +14,10 @@ from cedarpy import pst
 
 from authz.core.canonical import literal_resource
 from authz.core.canonical.pattern import reaches
+from authz.core.cedar_schema import APPROVE
 from authz.core.policy.matched import Matched
 from authz.core.policy.rules import Policy
-from authz.core.policy.scopes import action_matches
+from authz.core.policy.scopes import action_matches, scope_actions
 from authz.core.policy.trees import children
 from authz.core.steps import Step, go_on, stepwise
 from authz.model.decision import RuleKind
@@ -134,11 +135,17 @@ class _ActionPlaces:
         for policy in stepwise(policies, step):
             if not action_matches(policy.tree, names):
                 continue
+            kind, approving = policy.match.kind, APPROVE in names
+            is_named = scope_actions(policy.tree) is not None
+            if approving and (kind is RuleKind.ASK or (kind is RuleKind.PERMIT and not is_named)):
+                # Neither has a say in who approves.
+                continue
             for uid in pst.entity_uids(policy.tree):
                 place = literal_resource(str(uid.type), uid.id)
                 if place is not None and any(entity.type in _CONTAINERS for entity in place.chain):
                     found[place.uri] = place
-            if policy.match.kind is not RuleKind.PERMIT:
+            # A forbid over every action has judged the call itself, so a person was asked about the tree.
+            if kind is not RuleKind.PERMIT and (is_named or not approving):
                 scope = policy.tree.resource
                 tells = isinstance(scope, pst.ScopeIs | pst.ScopeIsIn) and _tells(scope)
                 if tells or any(_looks_closer(clause.expr) for clause in policy.tree.clauses):

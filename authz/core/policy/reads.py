@@ -5,7 +5,7 @@ from typing import Any
 
 from cedarpy import pst
 
-from authz.core.cedar_context import ISSUE_FIELDS, Reads
+from authz.core.cedar_context import EVERY_FIELD, Reads
 from authz.core.policy.trees import children
 
 
@@ -16,7 +16,7 @@ def context_reads(trees: Iterable[pst.Template]) -> Reads:
         for clause in tree.clauses:
             for name, member in _context_paths(clause.expr):
                 if name is None:
-                    found.update(dict.fromkeys(("arguments", *ISSUE_FIELDS)))
+                    found.update(dict.fromkeys(EVERY_FIELD))
                 elif member is None:
                     found[name] = None
                 elif (members := found.setdefault(name, set())) is not None:

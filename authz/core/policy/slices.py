@@ -129,7 +129,10 @@ class Slicer:
         key = (names[1], _PREVIEW, named)
         found = self.cache.get(key)
         if not isinstance(found, Preview):
-            chosen = self._candidates_of(names, kinds).preview(lambda one: _concerns(one, named))
+            chosen = self._candidates_of(names, kinds).preview(
+                # Only agents call tools; a rule about people would stand for others that concern them.
+                lambda one: one.principal_type in (None, "Agent") and _concerns(one, named)
+            )
             handle = self.cache.handle(chosen)
             found = Preview(handle=handle, literals=_literals(chosen))
             self.cache.put(key, found, (handle,), entities=len(found.literals) + len(named))
@@ -261,10 +264,8 @@ def _as_permit(scoped: Scoped) -> pst.Template:
 
 
 def _concerns(scoped: Scoped, named: frozenset[Uid]) -> bool:
-    """Whether the principal scope could hold for a principal that has just these names."""
-    return scoped.principal_type in (None, "Agent") and (
-        scoped.principal is None or scoped.principal in named
-    )
+    """Whether the principal scope could hold for a principal that has just these names, of whatever type."""
+    return scoped.principal is None or scoped.principal in named
 
 
 def _of_type(policies: Iterable[Scoped], kind: str) -> list[Scoped]:

@@ -156,7 +156,7 @@ def test_attributes_that_lead_to_entities_are_those_that_the_slice_is_closed_ove
         for name, of in attributes.items()
         if of in ENTITY_ATTRIBUTES
     }
-    assert leading == {("Agent", "on_behalf_of")}
+    assert leading == {("Agent", "on_behalf_of"), ("User", "on_behalf_of")}
 
 
 def test_warm_prepares_what_is_asked_next_and_changes_no_answer() -> None:

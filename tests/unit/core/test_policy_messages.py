@@ -34,7 +34,21 @@ SLIPS = [
     ("(principal, action in [], resource);", "no-action", "empty set", "name an action"),
     ('(principal in Gruop::"staff", action, resource);', "unknown-type", "`Gruop`", "did you mean `Group`?"),
     ("(principal, action, resource is Fiel);", "unknown-type", "`Fiel`", "did you mean `File`?"),
-    ("(principal is User, action, resource);", "no-action", "always an Agent", "principal.on_behalf_of"),
+    (
+        '(principal is User, action in Action::"read", resource);',
+        "no-action",
+        "always an Agent",
+        "on_behalf_of",
+    ),
+    ('(principal is Agent, action in Action::"approve", resource);', "no-action", "always a User", "User::…"),
+    ('(principal, action == Action::"approve", resource);', "no-action", "group of actions", "action in"),
+    ("(principal is User, action, resource);", "no-action", "who only approves", 'Action::"approve"'),
+    (
+        '(principal, action, resource) when { [Agent::"a"].contains(principal) };',
+        "types",
+        "Agent and User are not compatible",
+        "principal is Agent",
+    ),
     ('(principal == Tool::"fs/file_read", action, resource);', "no-action", "never a Tool", "Agent::…"),
     (f"(principal, {MAILING} is File);", "no-action", "is about a File", "`Mailbox`, `Opaque`"),
     (f'(principal, {MAILING} == File::"/a");', "no-action", "is about a File", "`Mailbox`, `Opaque`"),
@@ -53,7 +67,7 @@ SLIPS = [
     (
         '(principal, action, resource) when { principal.on_behalf == User::"ada" };',
         "unknown-attribute",
-        "`Agent` has no attribute `on_behalf`",
+        "`Agent`, `User` have no attribute `on_behalf`",
         "did you mean `on_behalf_of`?",
     ),
     (

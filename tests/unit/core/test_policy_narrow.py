@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from authz.core.cedar_schema import generate_schema
+from authz.core.cedar_schema import every_action, generate_schema
 from authz.core.policy import Policy, parse_rule_file
 from authz.core.policy.narrow import SCHEMA_INVALID, NarrowValidator, key_of
 from authz.errors import BundleError
 from tests.support.world import world
 
-ACTIONS = [action for tool in world().tools.values() for action in tool.actions]
+ACTIONS = every_action(action for tool in world().tools.values() for action in tool.actions)
 SCHEMA = cedarpy.Schema.from_str(generate_schema(ACTIONS))
 
 _NAMES = st.sampled_from(
@@ -33,6 +33,10 @@ _NAMES = st.sampled_from(
         "web/fetch",
         "fs/file_edit:write:A1",
         "bank/transfer:transact:A3",
+        "approve",
+        "approve:bank/transfer",
+        "approve:bank/transfre",
+        "issue",
         "fs/file_raed",
         "A9",
     ]
@@ -62,6 +66,9 @@ _ATOMS = st.one_of(
     st.sampled_from(
         [
             "context.sandboxed",
+            "context.requester.on_behalf_of == principal",
+            "context has requester && context.requester.agents.contains(principal)",
+            'context.authority == "A3"',
             "context.nothing",
             'context.untrusted.contains("target")',
             "context.capability has depth && context.capability.depth > 1",
@@ -151,7 +158,7 @@ def test_actions_that_a_rule_cannot_tell_apart_stand_for_each_other() -> None:
         return len(validator.kinds(key_of(policies_of([rule])[0].tree), among))
 
     anything = "forbid (principal, action, resource) when { %s };"
-    types = {action.resource_types for action in ACTIONS}
+    types = {(action.principal, action.resource_types, tuple(action.fields)) for action in ACTIONS}
     assert kinds(anything % "context.sandboxed") == len(types)
     # What it names or reads, it can tell apart.
     assert kinds(anything % 'action in Action::"A3"') > len(types)

@@ -329,4 +329,5 @@ def test_the_attributes_of_entities_are_read_off_the_schema() -> None:
     assert ENTITY_ATTRIBUTES["Agent"] == {"on_behalf_of": "User"}
     assert ENTITY_ATTRIBUTES["File"] == {"name": "String", "extension": "String", "names": "Set<String>"}
     assert ENTITY_ATTRIBUTES["Endpoint"]["has_query"] == "Bool"
-    assert ENTITY_ATTRIBUTES["User"] == {}
+    assert ENTITY_ATTRIBUTES["User"] == {"on_behalf_of": "User"}
+    assert ENTITY_ATTRIBUTES["Group"] == {}

@@ -189,7 +189,8 @@ def every_entity(made: Call, access: Access) -> list[dict[str, Any]]:
     for name, parents in GROUPS.items():
         add("Group", name, {}, [("Group", parent) for parent in parents])
     for name, (groups, tags) in {"": ([], {}), "unheard-of": ([], {}), **USERS}.items():
-        add("User", name, {}, [("Group", group) for group in groups], tags=tags)
+        itself = {"on_behalf_of": {"__entity": {"type": "User", "id": name}}}
+        add("User", name, itself, [("Group", group) for group in groups], tags=tags)
     for name, (groups, tags) in {made.subject.agent: ([], {}), **AGENTS}.items():
         user = (made.subject.on_behalf_of or "") if name == made.subject.agent else ""
         attributes = {"on_behalf_of": {"__entity": {"type": "User", "id": user}}}

@@ -9,6 +9,11 @@ from tests.unit.core.lint.bundles import ALLOWED
 HEAD = '@id("r") @reason("why") '
 ASK = HEAD + '@requires("approval") '
 STAFF = '@approvers("Group::\\"staff\\"") '
+FINANCE = '@approvers("Group::\\"finance\\"") '
+SENDING = 'forbid (principal, action in Action::"bank/mail_send", resource);'
+OPEN = '@id("open") permit (principal, action, resource);'
+APPROVES = '@id("approves") permit'
+APPROVING = 'action in Action::"approve"'
 MAILBOX = 'permit (principal, action in Action::"bank/mail_send", resource is Mailbox)'
 PLACE = 'action in Action::"read", resource in Directory::"%s"'
 GUARDED = MAILBOX + " when { context.resolved };"
@@ -390,6 +395,32 @@ KINDS = [
         bad=ASK + STAFF + "forbid (principal, action, resource is Object);" + f'@id("p") {MAILBOX};',
         good=ASK + STAFF + "forbid (principal, action, resource is Mailbox);" + f'@id("p") {MAILBOX};',
         hint="permit as well",
+    ),
+    Kind(
+        code="ask.nobody-may-approve",
+        # What permits whatever is called permits nobody to approve it.
+        bad=ASK + STAFF + SENDING + OPEN,
+        good=ASK + STAFF + SENDING + OPEN + f"{APPROVES} (principal, {APPROVING}, resource);",
+        hint='Action::"approve"',
+    ),
+    Kind(
+        code="ask.nobody-may-approve",
+        # Nor does who is in another group.
+        bad=ASK + FINANCE + SENDING + f'{APPROVES} (principal == User::"ada", {APPROVING}, resource);',
+        good=ASK + FINANCE + SENDING + f'{APPROVES} (principal == User::"grace", {APPROVING}, resource);',
+        hint='Action::"approve"',
+    ),
+    Kind(
+        code="ask.nobody-may-approve",
+        bad=ASK + SENDING + f'{APPROVES} (principal, action == Action::"approve:fs/file_edit", resource);',
+        good=ASK + SENDING + f'{APPROVES} (principal, action == Action::"approve:bank/mail_send", resource);',
+        hint='Action::"approve"',
+    ),
+    Kind(
+        code="rule.approving-unscoped",
+        bad=HEAD + f"permit (principal, action, resource is Mailbox) when {{ {APPROVING} }};",
+        good=HEAD + f"permit (principal, {APPROVING}, resource is Mailbox);",
+        hint="in the scope",
     ),
     Kind(
         code="rule.unasked",

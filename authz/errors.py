@@ -75,6 +75,25 @@ class OperationConflict(AuthzError):
         self.state = state
 
 
+class ApprovalRefused(AuthzError):
+    """An answer to a request for an approval changes nothing. The refusal is on record already.
+
+    `state` is where the request stands; `None` for whoever may not know.
+    """
+
+    code = "approval.refused"
+
+    def __init__(self, message: str, *, code: str, state: str | None) -> None:
+        super().__init__(message, code=code)
+        self.state = state
+
+
+class TooManyRequests(AuthzError):
+    """The caller does too much of this at a time. The same request may succeed later."""
+
+    code = "caller.too_many_requests"
+
+
 class BundleError(AuthzError):
     """A policy bundle that cannot be loaded. `problems` lists every fault that was found."""
 

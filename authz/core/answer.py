@@ -6,10 +6,10 @@ from typing import Any
 from authz.core.budget import budget_reservations, check_budgets
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.limits import check_limits, ends_at_ms, reservations_of
-from authz.core.operation import check_basis
+from authz.core.operation import check_basis, check_beginning, key_end_of
 from authz.core.provenance import UNTRUSTED
 from authz.core.ruleset import Tool
-from authz.core.settlement import has_lapsed, lease_end, lease_token
+from authz.core.settlement import earliest, has_lapsed, lease_end, lease_token
 from authz.model.call import Call
 from authz.model.capability import NO_CAPABILITY, CapabilityFacts
 from authz.model.decision import Code, Decision, Effect, Lease, Next, Obligation, Refusal
@@ -34,26 +34,33 @@ def reserve(
         "overruled": judged.overruled,
         "internal": judged.internal,
         "verdicts": judged.verdicts,
+        "approval": judged.approval,
     }
     if judged.effect is not Effect.ALLOW:
         return _explain(_decision(call, facts, tool, draft, **settled))
-    first = _first_allow(facts)
+    first = live_permission(facts)
     if first is None:
         reservations = reservations_of(call, facts, tool, draft.canonical.accesses, capability)
         budgets = budget_reservations(facts, tool, capability)
         refused = check_limits(reservations, facts) or check_budgets(
             budgets, facts, call, capability, beside=len(reservations)
         )
-        if refused is not None:
-            limited = denied(call, facts, refused, tool, draft)
-            return replace(limited, verdicts=judged.verdicts, overruled=judged.matched)
         settled["reservations"] = reservations + budgets
-    elif (other := check_basis(first, facts, capability)) is not None:
-        kept = denied(call, facts, other, tool, draft)
-        return replace(kept, verdicts=judged.verdicts, overruled=judged.matched)
+    else:
+        refused = check_basis(first, facts, capability)
+    refused = refused or check_beginning(call, facts, tool, draft, first)
+    if refused is not None:
+        stopped = denied(call, facts, refused, tool, draft)
+        return replace(
+            stopped,
+            verdicts=judged.verdicts,
+            overruled=judged.matched,
+            lease=_lease_to_settle(call, facts, refused, first),
+        )
     settled["exposes"] = _exposes(tool)
     settled["obligations"] = _obligations(tool)
-    settled["expires_at_ms"] = ends_at_ms(facts, capability)
+    key_ends_ms = key_end_of(facts, tool, draft)
+    settled["expires_at_ms"] = earliest(ends_at_ms(facts, capability), key_ends_ms)
     if call.dry_run:
         return _decision(call, facts, tool, draft, **settled)
     token, lease_ends_ms = draft.lease_token, settled["expires_at_ms"]
@@ -62,29 +69,40 @@ def reserve(
         settled["decision_id"] = first.decision_id
         # The lease is the first one's, unless this time it rests on a capability that ends before; what is
         # allowed is no more than a new decision would be: the lease may be that of a long act.
-        lease_ends_ms = _earliest(first.expires_at_ms, capability.expires_at_ms)
-        settled["expires_at_ms"] = _earliest(settled["expires_at_ms"], lease_ends_ms)
+        lease_ends_ms = earliest(first.expires_at_ms, capability.expires_at_ms)
+        settled["expires_at_ms"] = earliest(settled["expires_at_ms"], lease_ends_ms)
         settled["repeated"] = True
     settled["idempotency_key"] = draft.idempotency_key
     starts = call.start is not None and (first is None or first.state is OperationState.RESERVED)
     if call.start is not None and starts:
         stretched_ms = lease_end(lease_ends_ms, facts.now_ms, call.start.timeout_ms)
         basis = first.basis if first is not None else None
-        lease_ends_ms = _earliest(
-            stretched_ms, capability.expires_at_ms, basis.expires_at_ms if basis is not None else None
+        lease_ends_ms = earliest(
+            stretched_ms,
+            capability.expires_at_ms,
+            basis.expires_at_ms if basis is not None else None,
+            key_ends_ms,
         )
     settled["lease"] = Lease(token=token, expires_at_ms=lease_ends_ms)
     settled["standing"] = _standing(call, first, starts=starts)
     return _decision(call, facts, tool, draft, **settled)
 
 
-def _earliest(first_ms: int, *others_ms: int | None) -> int:
-    """The earliest of these ends, `None` being none."""
-    return min((first_ms, *(end_ms for end_ms in others_ms if end_ms is not None)))
+def _lease_to_settle(
+    call: Call, facts: Facts, refused: Refusal, first: OperationRecord | None
+) -> Lease | None:
+    """The lease again, for an attempt that began, whose answer was lost, and that was cancelled since.
+
+    It does not begin by that, but somebody has to say how it ended.
+    """
+    if first is None or call.dry_run or refused.code is not Code.OPERATION_CANCEL_REQUESTED:
+        return None
+    token = lease_token(facts.secret, facts.caller.tenant, first.decision_id)
+    return Lease(token=token, expires_at_ms=first.expires_at_ms)
 
 
-def _first_allow(facts: Facts) -> OperationRecord | None:
-    """The same call, allowed before: it gets that decision and its lease again, and no second permission.
+def live_permission(facts: Facts) -> OperationRecord | None:
+    """The same call, allowed before and not over: it gets that decision and its lease, no second permission.
 
     What it takes of the limits it took then.
     """
@@ -149,6 +167,7 @@ def denied(
         errors=refusal.errors,
         capability=refusal.capability,
         standing=refusal.standing,
+        approval=refusal.approval,
         internal=refusal.internal,
     )
 
@@ -176,10 +195,11 @@ def _explain(decision: Decision) -> Decision:
     names = ", ".join(f"`{rule.rule}`" for rule in decision.matched)
     reasons = " ".join(rule.reason.rstrip(".") + "." for rule in decision.matched if rule.reason)
     if decision.effect is Effect.REQUIRE_APPROVAL:
+        # Whom to wait for is added once somebody is asked: `authz.core.approval_asking`.
         return replace(
             decision,
             message=f"a person must approve this: {names}. {reasons}".strip(),
-            next=(Next.ESCALATE, Next.STOP),
+            next=(Next.REQUEST_APPROVAL, Next.STOP),
         )
     if decision.code is Code.POLICY_FORBID:
         text = f"forbidden by {names}. {reasons}".strip()

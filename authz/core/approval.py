@@ -72,12 +72,14 @@ def asked_for(
 def dedupe_key(asked: AskedFor, arguments: Iterable[ShownArgument]) -> str:
     """Requests with the same one are the same to an approver: call, asking rules, shown provenance.
 
-    Terms and authority are in it as well, so that nobody joins a request that was made under milder ones.
+    Terms, authority and the chain of agents are in it as well, so that nobody joins a request that was made
+    under milder ones, or that shows others.
     """
     return digest(
         {
             "tenant": asked.requester.tenant,
             "fingerprint": asked.fingerprint,
+            "chain": [*asked.requester.chain, asked.requester.parent_agent],
             "authority": asked.authority.name,
             "rules": sorted(map(_rule_parts, asked.rules)),
             "provenance": {argument["pointer"]: _source_parts(argument) for argument in arguments},
@@ -167,3 +169,8 @@ def told_state(request: ApprovalRequest, grant: Grant | None, now_ms: int) -> Ap
     if state is not ApprovalState.APPROVED:
         return state
     return grant_state_at(grant, now_ms) if grant is not None else ApprovalState.VOID
+
+
+def is_guessable(asked: AskedFor) -> bool:
+    """Whether a digest over the call tells a secret to whoever tries out values: then logs get it keyed."""
+    return any(leaf.secret for leaf in asked.provenance.values())

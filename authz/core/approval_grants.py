@@ -53,7 +53,12 @@ def use(grant: Grant, consumption: Consumption, now_ms: int) -> Grant | None:
 
     What a store does by compare-and-set: then the call is decided again.
     """
-    if grant.request_id != consumption.request_id or grant_state_at(grant, now_ms) is not _S.APPROVED:
+    if grant.request_id != consumption.request_id:
+        return None
+    if not consumption.takes:
+        # Whether it has a use left, and time, was judged when the operation took its use.
+        return None if grant.voided_at_ms else grant
+    if grant_state_at(grant, now_ms) is not _S.APPROVED:
         return None
     if grant.uses_left != consumption.expected_uses_left:
         return None

@@ -22,6 +22,9 @@ class AskLimits:
     pending_per_tenant: int = 1000
     refused_per_resource: int = 3
     """Requests of a subject about one resource that a person denied or nobody answered, within the window."""
+    vain_per_subject: int = 60
+    """Requests of a subject about whatever, made within the window, that came to no yes: denied, expired, or
+    taken back by whoever asked. Else one could ask and take it back for ever, and each time people are told."""
     window_ms: int = 3_600_000
 
 
@@ -37,8 +40,12 @@ class AskCounts:
     refused_on_resource: int
     """Of the resource of the call that has most: requests that ended as denied or expired since the window
     began (`is_refused_since`)."""
+    vain_of_subject: int
+    """Requests that were made since the window began and came to no yes (`came_to_nothing`)."""
     oldest_refused_at_ms: int | None = None
-    """When the earliest of these ended."""
+    """When the earliest of those about the resource ended."""
+    oldest_vain_at_ms: int | None = None
+    """When the earliest of those of the subject was made."""
 
 
 def joined(requests: "tuple[ApprovalRequest, ...]", dedupe_key: str, now_ms: int) -> ApprovalRequest | None:
@@ -64,17 +71,31 @@ def is_refused_since(request: ApprovalRequest, since_ms: int, now_ms: int) -> bo
     return state is ApprovalState.DENIED and request.closed_at_ms > since_ms
 
 
+def came_to_nothing(request: ApprovalRequest, since_ms: int, now_ms: int) -> bool:
+    """Whether a request that was made after that moment has ended without a yes, by whoever's act."""
+    ended = (ApprovalState.DENIED, ApprovalState.EXPIRED, ApprovalState.CANCELLED)
+    return request.created_at_ms > since_ms and state_at(request, now_ms) in ended
+
+
 def check_asking(counts: AskCounts, now_ms: int, limits: AskLimits = DEFAULT_LIMITS) -> Refusal | None:
     """Why no new request is made, so that the call is denied; `None` where people may be asked."""
     if counts.refused_on_resource >= limits.refused_per_resource:
-        oldest_ms = counts.oldest_refused_at_ms
         return Refusal(
             stage=Stage.APPROVAL,
             code=Code.APPROVAL_ASKED_TOO_OFTEN,
             message="people were asked about this resource before and did not approve: do not ask again now",
             next=(Next.CHANGE_ARGUMENTS, Next.WAIT, Next.STOP),
             retry_unchanged=True,
-            retry_after_ms=None if oldest_ms is None else max(0, oldest_ms + limits.window_ms - now_ms),
+            retry_after_ms=_until_ms(counts.oldest_refused_at_ms, now_ms, limits),
+        )
+    if counts.vain_of_subject >= limits.vain_per_subject:
+        return Refusal(
+            stage=Stage.APPROVAL,
+            code=Code.APPROVAL_ASKED_TOO_OFTEN,
+            message="this agent asked people very often and they did not approve: do not ask again now",
+            next=(Next.WAIT, Next.STOP),
+            retry_unchanged=True,
+            retry_after_ms=_until_ms(counts.oldest_vain_at_ms, now_ms, limits),
         )
     for pending, most, whose in (
         (counts.pending_of_subject, limits.pending_per_subject, "this agent"),
@@ -89,3 +110,8 @@ def check_asking(counts: AskCounts, now_ms: int, limits: AskLimits = DEFAULT_LIM
                 retry_unchanged=True,
             )
     return None
+
+
+def _until_ms(oldest_ms: int | None, now_ms: int, limits: AskLimits) -> int | None:
+    """When the earliest of what was counted no longer counts, from now."""
+    return None if oldest_ms is None else max(0, oldest_ms + limits.window_ms - now_ms)

@@ -18,7 +18,7 @@ from authz.core.provenance import ArgumentProvenance
 from authz.core.ruleset import Tool
 from authz.core.shown_arguments import shown_arguments
 from authz.core.shown_scopes import only_once_because
-from authz.model.approval import ApprovalState, Reach, ScopeKind
+from authz.model.approval import ApprovalState, ApprovalTold, Reach, ScopeKind
 from authz.model.approval_request import AskedFor, Consumption, Denial, Grant
 from authz.model.call import Call
 from authz.model.capability import CapabilityFacts
@@ -38,6 +38,8 @@ class CallNow:
     held: str | None = None
     """Id of the approval that this operation was allowed by before. Its recovery and its unchanged repeat
     use nothing up, and need neither a use that is left nor time: both were judged when it was used."""
+    repeats: bool = False
+    """Whether what `held` gave is still in force: then a yes that was revoked since does not undo it."""
 
 
 class Mismatch(StrEnum):
@@ -51,7 +53,7 @@ class Mismatch(StrEnum):
     CALL = "call"
     """It is another call than was shown."""
     REQUESTER = "requester"
-    """Of a session's: another session, agent, user or credential, or a child."""
+    """Of a session's: another session, agent, user or credential, or a child. Of any: another chain."""
     RULES = "rules"
     """A rule asks now that was not shown."""
     APPROVERS = "approvers"
@@ -69,7 +71,7 @@ class Matched:
 
     grant: Grant
     consumption: Consumption | None
-    """`None` where the operation took its use before."""
+    """One that takes nothing where the operation took its use before; `None` of a repeat of what it gave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,9 @@ class Denied:
             code=Code.APPROVAL_DENIED,
             message=f"a person denied this call in this session{reason}",
             next=(Next.CHANGE_ARGUMENTS, Next.STOP),
+            approval=ApprovalTold(
+                id=self.denial.request_id, state=ApprovalState.DENIED, denied_by=self.denial.person
+            ),
         )
 
 
@@ -100,6 +105,7 @@ def call_now(
     capability: CapabilityFacts,
     *,
     held: str | None = None,
+    repeats: bool = False,
 ) -> CallNow:
     """What a grant is held against, from what the stages before found."""
     # As in `decide`: a session that is not named may have read anything.
@@ -120,6 +126,7 @@ def call_now(
         provenance=provenance,
         now_ms=facts.now_ms,
         held=held,
+        repeats=repeats,
     )
 
 
@@ -139,9 +146,15 @@ def match_grant(now: CallNow, grants: Iterable[Grant], denials: Iterable[Denial]
     if not fitting:
         return None
     grant = min(fitting, key=lambda grant: _preference(now, grant))
-    if grant.request_id == now.held:
+    is_held = grant.request_id == now.held
+    if is_held and now.repeats:
         return Matched(grant=grant, consumption=None)
-    consumption = Consumption(request_id=grant.request_id, expected_uses_left=grant.uses_left)
+    consumption = Consumption(
+        request_id=grant.request_id,
+        fingerprint=now.asked.fingerprint,
+        expected_uses_left=grant.uses_left,
+        takes=not is_held,
+    )
     return Matched(grant=grant, consumption=consumption)
 
 
@@ -176,6 +189,8 @@ def mismatch(now: CallNow, grant: Grant) -> Mismatch | None:
             return Mismatch.REQUESTER
     elif asked.fingerprint != shown.fingerprint:
         return Mismatch.CALL
+    elif not _is_same_chain(asked, shown):
+        return Mismatch.REQUESTER
     if not _were_shown(asked.rules, shown.rules):
         return Mismatch.RULES
     if not is_met(asked.rules, grant.votes):
@@ -188,9 +203,10 @@ def mismatch(now: CallNow, grant: Grant) -> Mismatch | None:
 
 
 def _over(now: CallNow, grant: Grant) -> Mismatch | None:
-    if grant.voided_at_ms:
+    is_held = grant.request_id == now.held
+    if grant.voided_at_ms and not (is_held and now.repeats):
         return Mismatch.REVOKED
-    if grant.request_id == now.held:
+    if is_held:
         return None
     state = grant_state_at(grant, now.now_ms)
     if state is ApprovalState.CONSUMED:
@@ -210,6 +226,15 @@ def _ends_at_ms(grant: Grant, rules: Sequence[RuleMatch]) -> int:
 def _is_same_requester(asked: AskedFor, shown: AskedFor) -> bool:
     """Same session, agent, user, chain and credential. A session without a name is nobody's."""
     return asked.requester.session is not None and asked.requester == shown.requester
+
+
+def _is_same_chain(asked: AskedFor, shown: AskedFor) -> bool:
+    """Whether the call comes by the agents that were shown, and that approvers were judged against.
+
+    No fingerprint tells: it names the last of them alone.
+    """
+    now, then = asked.requester, shown.requester
+    return (now.chain, now.parent_agent) == (then.chain, then.parent_agent)
 
 
 def _were_shown(asking: Sequence[RuleMatch], shown: Sequence[RuleMatch]) -> bool:

@@ -41,6 +41,10 @@ class AnswerCode(StrEnum):
     FACTOR_TOO_WEAK = "approval.factor_too_weak"
     SHOWN_CHANGED = "approval.shown_changed"
     SCOPE_NOT_OFFERED = "approval.scope_not_offered"
+    NOT_OPENED = "approval.not_opened"
+    """Something long that was shown folded was not opened before the yes."""
+    FACTOR_NOT_PROVEN = "approval.factor_not_proven"
+    """What came with the yes as a passkey's signature does not hold."""
 
 
 _S: Final = ApprovalState

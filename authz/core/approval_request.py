@@ -1,12 +1,16 @@
 """From a decision that asks to the request that people answer (spec section 8)."""
 
+from collections.abc import Iterable
+
 from authz.core.approval import asked_for, dedupe_key, resource_keys, scope_of
 from authz.core.decide import Outcome
 from authz.core.facts import Facts
+from authz.core.fingerprint import digest
+from authz.core.ruleset import Ruleset
 from authz.core.shown import Shown, cannot_be_approved_because
 from authz.model.approval_request import ApprovalRequest
 from authz.model.call import Call
-from authz.model.decision import Effect
+from authz.model.decision import Effect, RuleMatch
 
 
 def new_request(
@@ -49,4 +53,15 @@ def new_request(
         policy_version=decision.policy_version,
         created_at_ms=facts.now_ms,
         expires_at_ms=facts.now_ms + pending_ttl_ms,
+        decision_id=decision.decision_id,
+        rule_digests=rule_digests(facts.ruleset, decision.matched),
     )
+
+
+def rule_digests(ruleset: Ruleset, rules: Iterable[RuleMatch]) -> dict[str, str]:
+    """Digest of the text of each of these rules that stands in the bundle, by name.
+
+    What asks without standing there, as the caller itself, has none.
+    """
+    policies = ruleset.engine.policies
+    return {rule.rule: digest(policies[rule.rule].text) for rule in rules if rule.rule in policies}

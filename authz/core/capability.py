@@ -43,7 +43,7 @@ def check_capability(
         return refusal
     made = ToolCall(
         tool=tool.descriptor.qualified_name,
-        accesses=tuple(map(_call_access, canonical.accesses)),
+        accesses=tuple(map(call_access, canonical.accesses)),
         arguments=canonical.arguments,
     )
     used = choose_entries(facts, tool, made, held)
@@ -103,7 +103,8 @@ def _check_depth(facts: Facts, chain: VerifiedChain) -> Refusal | None:
     return refused(Reason.DEPTH_EXCEEDED, f"at most {most} times is possible", **leaf_of(chain))
 
 
-def _call_access(access: Access) -> CallAccess:
+def call_access(access: Access) -> CallAccess:
+    """The access as entries of a capability are held against it."""
     uri = access.resource.uri
     if access.scope is Scope.TREE:
         # Such a tree is that of the whole folder or repository, and one of its spellings alone is less.

@@ -12,19 +12,21 @@ from typing import Any
 from authz_client.capabilities import VerifiedProof
 
 from authz.core.answer import denied, reserve
+from authz.core.approval_use import match_approval
 from authz.core.capability import check_capability, known_of
 from authz.core.claims import BelievedClaims, check_claims
 from authz.core.facts import Draft, Facts, Judgement
-from authz.core.judge import evaluate_policy, match_approval
+from authz.core.judge import evaluate_policy
 from authz.core.operation import check_operation, check_outcome, draft_of
 from authz.core.possession import Held, check_possession
 from authz.core.provenance import ArgumentProvenance, check_provenance
 from authz.core.ruleset import Tool
 from authz.core.tools import canonicalize_call
 from authz.core.visibility import hidden_because
+from authz.model.approval_request import Consumption
 from authz.model.call import Call
 from authz.model.capability import NO_CAPABILITY, CapabilityFacts
-from authz.model.decision import Code, Decision, Next, Refusal, Stage
+from authz.model.decision import Code, Decision, Effect, Next, Refusal, Stage
 
 __all__ = ["Facts", "Outcome", "decide"]
 
@@ -44,6 +46,8 @@ class Outcome:
     """What stages 4 and 5 came to."""
     judged: Judgement | None = None
     """What rules alone said (stage 7), before an approval or a limit: for the explanation."""
+    consumption: Consumption | None = None
+    """The use of an approval that the decision takes."""
 
 
 def decide(call: Call, facts: Facts) -> Outcome:
@@ -118,10 +122,22 @@ def decide(call: Call, facts: Facts) -> Outcome:
         )
 
     # 8. Match an approval where a rule asks.
-    answered = match_approval(call, facts, draft, judged)
+    answered = match_approval(call, facts, tool, draft, judged, provenance, capability)
+    if isinstance(answered, Refusal):
+        refused = denied(call, facts, answered, tool, draft)
+        return Outcome(
+            decision=replace(refused, verdicts=judged.verdicts, overruled=judged.matched),
+            provenance=provenance,
+            believed=believed,
+            capability=capability,
+            proof=proof,
+            draft=draft,
+            judged=judged,
+        )
 
     # 9. Reserve, only if the answer would be allow; a repeat gets its first decision back.
     decision = reserve(call, facts, tool, draft, answered, capability)
+    uses = decision.effect is Effect.ALLOW and not call.dry_run
     return Outcome(
         decision=decision,
         provenance=provenance,
@@ -130,6 +146,7 @@ def decide(call: Call, facts: Facts) -> Outcome:
         proof=proof,
         draft=draft,
         judged=judged,
+        consumption=answered.consumption if uses else None,
     )
 
 

@@ -5,10 +5,13 @@ policy as labels: `context.session.delegated` says what they mean.
 """
 
 from collections.abc import Set
+from typing import Final
 
 from authz.core.facts import Facts
 from authz.model.call import Call
 from authz.model.capability import DELEGATED, CapabilityFacts
+
+_MARK: Final = "authz:"
 
 
 def delegated_label(agent: str) -> str:
@@ -27,8 +30,8 @@ def is_marked(labels: Set[str], agent: str) -> bool:
 
 
 def without_marks(labels: frozenset[str]) -> frozenset[str]:
-    """The labels of what was really read."""
-    marks = {label for label in labels if label.startswith(DELEGATED)}
+    """The labels of what was really read. No tool's label can begin as the service's own marks do."""
+    marks = {label for label in labels if label.startswith(_MARK)}
     return labels - marks if marks else labels
 
 

@@ -1,17 +1,22 @@
 """What a decision depends on besides the call, and what its stages hand on to one another."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from authz.core.lines import Lines
 from authz.core.ruleset import Ruleset
 from authz.core.tools import CanonicalCall
-from authz.model.approval import ApprovalGrant
+from authz.model.approval import ApprovalTold
+from authz.model.approval_request import Consumption
+from authz.model.approval_writes import ApprovalFacts
 from authz.model.caller import Caller
 from authz.model.capability import Presented, TokenRules
 from authz.model.decision import AccessVerdict, Code, Effect, RuleMatch, Stage
 from authz.model.limit import Reached
 from authz.model.operation import OperationRecord
 from authz.model.resource import Authority
+
+NO_APPROVALS: Final = ApprovalFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +31,12 @@ class Facts:
     """The operation of the call's identity, as the store knows it."""
     exposed: frozenset[str]
     """Labels that the call's session has been exposed to."""
-    approvals: tuple[ApprovalGrant, ...]
     secret: bytes
     """Key of idempotency keys and lease tokens."""
     ttl_ms: int
     """How long an allow, and the lease that comes with it, lasts."""
+    approvals: ApprovalFacts = NO_APPROVALS
+    """Read where a rule asks, or where a person may have said no: elsewhere there are none to know of."""
     lines: Lines = field(default_factory=dict)
     """What long shell lines of the call come to; one that is not here is read in place."""
     reached: tuple[Reached, ...] = ()
@@ -65,3 +71,7 @@ class Judgement:
     overruled: tuple[RuleMatch, ...]
     verdicts: tuple[AccessVerdict, ...]
     internal: str = ""
+    approval: ApprovalTold | None = None
+    """The yes that lifts it."""
+    consumption: Consumption | None = None
+    """The use of that yes which an allow takes; `None` where the operation took one before."""

@@ -126,7 +126,12 @@ def session_key(tenant: str, call: Call) -> str | None:
     """Under what a session's exposure is kept; `None` when the caller names no session."""
     if call.subject.session is None:
         return None
-    return digest([tenant, call.subject.session])
+    return session_key_of(tenant, call.subject.session)
+
+
+def session_key_of(tenant: str, session: str) -> str:
+    """The same of a session that is known by its name."""
+    return digest([tenant, session])
 
 
 def trace_key(tenant: str, trace: str) -> str:

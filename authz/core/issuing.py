@@ -15,7 +15,7 @@ from authz_client.capabilities import Refusal as TokenRefusal
 from authz_client.capabilities.rights import Right
 
 from authz.core.canonical import canonical_uri, canonicalize
-from authz.core.cedar_context import ROLE_NAMES, Reads, cedar_datetime
+from authz.core.cedar_context import ROLE_NAMES, Reads, cedar_datetime, told_part
 from authz.core.cedar_schema import ISSUE, NO_TOOL
 from authz.core.entities import resource_document
 from authz.core.policy import Question
@@ -271,17 +271,7 @@ def issue_context(
         "profile": profile.name,
         "now": cedar_datetime(now_ms),
     }
-    if reads is None:
-        return values
-    found: dict[str, Any] = {}
-    for name, members in reads.items():
-        # What no schema has can only stand where no evaluation gets to, so nothing is told of it.
-        if name in values:
-            value = values[name]
-            part = members is not None and isinstance(value, dict) and "__entity" not in value
-            part = part and "__extn" not in value
-            found[name] = {key: value[key] for key in value if key in (members or ())} if part else value
-    return found
+    return values if reads is None else told_part(values, reads)
 
 
 _OF_NO_CALL: Final[Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Stages 7 and 8: what the rules and an approval make of a canonical call."""
+"""Stage 7: what the rules make of a canonical call."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from authz.core.cedar_request import access_entities, question
 from authz.core.claims import BelievedClaims
 from authz.core.delegation import is_delegated
 from authz.core.entities import PreparedEntities
-from authz.core.facts import Draft, Facts, Judgement
+from authz.core.facts import Facts, Judgement
 from authz.core.policy import PolicyEngine
 from authz.core.provenance import ArgumentProvenance
 from authz.core.ruleset import Tool
@@ -35,9 +35,6 @@ TREE_RULE: Final = RuleMatch(
 )
 MAX_PLACES: Final = 1024
 """That rules name beneath the trees of one call; over it, a tree is refused: each is an evaluation."""
-CALLER_RULE: Final = RuleMatch(
-    rule="authz:caller-asked", kind=RuleKind.ASK, reason="the caller asked for a person to look"
-)
 
 
 def evaluate_policy(
@@ -183,47 +180,3 @@ def _union(groups: Iterable[tuple[RuleMatch, ...]]) -> tuple[RuleMatch, ...]:
         for rule in rules:
             found.setdefault(rule.rule, rule)
     return tuple(found.values())
-
-
-def match_approval(call: Call, facts: Facts, draft: Draft, judged: Judgement) -> Judgement:
-    """Stage 8. An approval lifts what was shown to its approver and asks now, and never a deny.
-
-    `context.ask` raises an allow here, after policy: nothing that the requester says lowers anything.
-    """
-    if call.ask and judged.effect is Effect.ALLOW:
-        judged = replace(
-            judged,
-            effect=Effect.REQUIRE_APPROVAL,
-            stage=Stage.APPROVAL,
-            code=Code.APPROVAL_REQUESTED,
-            matched=(CALLER_RULE,),
-            overruled=judged.matched,
-        )
-    if judged.effect is not Effect.REQUIRE_APPROVAL:
-        return judged
-    asking = {rule.rule for rule in judged.matched}
-    granted = any(
-        grant.fingerprint == draft.fingerprint and asking <= grant.rules for grant in facts.approvals
-    )
-    if not granted:
-        return judged
-    return Judgement(
-        effect=Effect.ALLOW,
-        stage=Stage.APPROVAL,
-        code=Code.APPROVAL_GRANTED,
-        matched=judged.overruled,
-        overruled=judged.matched,
-        verdicts=tuple(_lifted(verdict) for verdict in judged.verdicts),
-    )
-
-
-def _lifted(verdict: AccessVerdict) -> AccessVerdict:
-    if verdict.effect is not Effect.REQUIRE_APPROVAL:
-        return verdict
-    return replace(
-        verdict,
-        effect=Effect.ALLOW,
-        code=Code.APPROVAL_GRANTED,
-        rules=verdict.overruled,
-        overruled=verdict.rules,
-    )

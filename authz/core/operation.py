@@ -7,7 +7,14 @@ from authz.core.claims import BelievedClaims
 from authz.core.facts import Draft, Facts, Judgement
 from authz.core.fingerprint import call_fingerprint, canonical_json, keyed_digest
 from authz.core.ruleset import Tool
-from authz.core.settlement import is_past_retention, lease_token, state_at
+from authz.core.settlement import (
+    OUTLIVES_KEY,
+    is_past_retention,
+    key_end,
+    lease_token,
+    outlives_key,
+    state_at,
+)
 from authz.core.tools import CanonicalCall
 from authz.model.call import Call
 from authz.model.capability import CapabilityFacts
@@ -53,6 +60,14 @@ def draft_of(
 
 
 _SETTLED: Final = frozenset({OperationState.SUCCEEDED, OperationState.FAILED_FINAL})
+_CANCELLED: Final = (
+    "somebody asked to cancel this call: it must not begin; send a new `context.tool_call_id` if it is "
+    "wanted after all"
+)
+_CANCELLED_TICKET: Final = (
+    "somebody asked to cancel this call: use its ticket no more; whether the tool server has run it already "
+    "is not known here, so find that out before the call is sent with a new `context.tool_call_id`"
+)
 _OVER: Final = _SETTLED | {OperationState.FAILED_RETRYABLE, OperationState.NOT_EXECUTED}
 
 
@@ -94,10 +109,14 @@ def _stopped(
             operation,
             state,
             Code.OPERATION_UNKNOWN,
-            "this call was allowed before and its time ran out; whether it ran is not known here",
+            "what was told of this call does not fit together; whether it ran is not known here"
+            if operation.is_contradicted
+            else "this call was allowed before and its time ran out; whether it ran is not known here",
             next=(Next.QUERY_STATUS, Next.ESCALATE, Next.STOP),
         )
-    if state is OperationState.EXECUTING and not is_own_attempt(call, operation):
+    if state is OperationState.EXECUTING:
+        if is_own_attempt(call, operation):
+            return None  # `check_beginning` has the last word
         return _refused(
             operation,
             state,
@@ -112,8 +131,7 @@ def _stopped(
             operation,
             state,
             Code.OPERATION_CANCEL_REQUESTED,
-            "somebody asked to cancel this call: it must not begin; send a new `context.tool_call_id` if it "
-            "is wanted after all",
+            _CANCELLED_TICKET if operation.ticketed else _CANCELLED,
             next=(Next.QUERY_STATUS, Next.STOP),
         )
     retention_seconds = tool.descriptor.settlement.retention_seconds
@@ -171,6 +189,45 @@ def check_basis(first: OperationRecord, facts: Facts, capability: CapabilityFact
         "this call was allowed under another capability, or without one; send it with that, or send a new "
         "`context.tool_call_id`",
         next=(Next.ESCALATE, Next.STOP),
+    )
+
+
+def key_end_of(facts: Facts, tool: Tool, draft: Draft) -> int | None:
+    """When the endpoint may forget the key of the call, in ms; `None` for a read, which needs none."""
+    if draft.authority is Authority.A0:
+        return None
+    return key_end(facts.operation, facts.now_ms, tool.descriptor.settlement.retention_seconds)
+
+
+def check_beginning(
+    call: Call, facts: Facts, tool: Tool, draft: Draft, first: OperationRecord | None
+) -> Refusal | None:
+    """Stage 9: whether the act may begin by this answer. `first` is a permission that is being repeated.
+
+    An attempt that began before somebody asked to cancel it does not begin again. Nor does any act that may
+    outlive its key: whoever repeats it under that key could then do it twice.
+    """
+    if first is not None and first.state is OperationState.EXECUTING:
+        if not first.cancel_requested:
+            return None
+        return _refused(
+            first,
+            first.state,
+            Code.OPERATION_CANCEL_REQUESTED,
+            "somebody asked to cancel this call after its attempt began: do not begin it again, and settle "
+            "it with the lease's token",
+            next=(Next.QUERY_STATUS, Next.STOP),
+        )
+    key_ends_ms = key_end_of(facts, tool, draft)
+    lasts_ms = call.start.timeout_ms if call.start is not None else None
+    if key_ends_ms is None or not outlives_key(key_ends_ms, facts.now_ms, lasts_ms):
+        return None
+    return Refusal(
+        stage=Stage.OPERATION,
+        code=Code.OPERATION_EXPIRED,
+        message=OUTLIVES_KEY,
+        next=(Next.QUERY_STATUS, Next.STOP),
+        standing=_standing_of(first, first.state) if first is not None else None,
     )
 
 

@@ -7,6 +7,7 @@ import orjson
 from authz.core.cedar_context import rfc3339
 from authz.core.decide import Outcome
 from authz.core.pointer import format_pointer, parse_pointer
+from authz.core.record_approval import approval_member
 from authz.core.record_capability import capability_member, counter_member
 from authz.core.record_places import defaulted_member, redaction_members
 from authz.core.redact import MAX_UNKNOWN_LEAVES, RedactedValue, Redactor
@@ -15,7 +16,7 @@ from authz.core.schema_undeclared import undeclared_places
 from authz.model.approval import AskTerms
 from authz.model.call import Call
 from authz.model.caller import Caller
-from authz.model.decision import Access, AccessVerdict, RuleMatch
+from authz.model.decision import Access, AccessVerdict, Effect, RuleMatch
 from authz.model.operation import Standing
 from authz.model.record import Event, EventType
 
@@ -87,6 +88,8 @@ def decision_event(
         body["retry_after_ms"] = decision.retry_after_ms
     if decision.standing is not None:
         body["operation"] = _operation(decision.standing, redactor)
+    if decision.approval is not None:
+        body["approval"] = approval_member(decision.approval, redactor) | _use(outcome)
     if decision.message:
         body["message"] = redactor.text(decision.message)
     if decision.errors:
@@ -142,6 +145,13 @@ def refusal_event(
         occurred_at_ms=now_ms,
         body=orjson.dumps(body),
     )
+
+
+def _use(outcome: Outcome) -> dict[str, bool]:
+    """Whether an allow took a use of its approval; its repeat and its recovery take none."""
+    if outcome.decision.effect is not Effect.ALLOW:
+        return {}
+    return {"used": outcome.consumption is not None and outcome.consumption.takes}
 
 
 def _operation(standing: Standing, redactor: Redactor) -> dict[str, Any]:

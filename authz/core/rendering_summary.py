@@ -20,6 +20,10 @@ MIN_LIMIT: Final = 1500
 _CLOSING_ROOM: Final = 420
 _MAX_VALUE: Final = 400
 _MIN_VALUE: Final = 60
+_LOOKED_AT: Final = 4000
+"""Characters at each end of a value that are looked at."""
+_MOST_LISTED: Final = 100
+"""Arguments that are given a line, and accesses whose hosts are looked at."""
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": spelled_out("`")}
 # Blanks and plain markup are ordinary in prose; these are worth a word before the page is opened.
 _ODD: Final = frozenset(Sign) - {Sign.SPACES, Sign.MARKUP, Sign.EMPTY, Sign.SCRIPTS, Sign.RIGHT_TO_LEFT}
@@ -34,10 +38,11 @@ def render_summary(document: ShownDocument, limit: int) -> str:
     # Every value may take an equal part; what is cut says by how much.
     room = max(_MIN_VALUE, min(_MAX_VALUE, limit // 20))
     told = ["An approval is asked for."]
-    left = 0
+    left = max(len(document["arguments"]) - _MOST_LISTED, 0)
     used = len(told[0]) + 1
-    headline, cut_parts = _headline(document["headline"], room, limit // 3)
-    for line in (headline, *_lines(document, room)):
+    secret = _secret_values(document)
+    headline, cut_parts = _headline(document["headline"], room, limit // 3, secret)
+    for line in (headline, *_lines(document, room, secret)):
         if used + len(line) + 1 > limit - _CLOSING_ROOM:
             left += 1
             continue
@@ -47,6 +52,12 @@ def render_summary(document: ShownDocument, limit: int) -> str:
     return "\n".join(told)
 
 
+def render_headline(document: ShownDocument, limit: int) -> str:
+    """What will happen, in one line of about `limit` characters, escaped as the summary is."""
+    room = max(_MIN_VALUE, min(_MAX_VALUE, limit // 3))
+    return _headline(document["headline"], room, limit, _secret_values(document))[0]
+
+
 def escaped(text: str) -> str:
     """What Slack would read as its own (`&`, `<`, `>`) as it asks for it, and the sign that ends code spelled
     out.
@@ -54,20 +65,35 @@ def escaped(text: str) -> str:
     return "".join(_ESCAPES.get(char, char) for char in text)
 
 
-def _code(text: str, room: int, reading: Reading = Reading.NAME) -> str:
-    """A value as code. Of a long one the beginning and the end stand, with the number of what is missing."""
+def unescaped(text: str) -> str:
+    """`escaped` backwards but for the sign that ends code: for a receiver that takes text as it is."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def value_as_code(text: str, room: int, reading: Reading = Reading.NAME) -> str:
+    """A value as code, escaped. Of a long one the beginning and the end stand, and how much is missing."""
     if not text:
         return "(empty)"
-    parts = [escaped(part.spelled) for part in _single(text, reading)]
-    if sum(map(len, parts)) <= room:
-        return f"`{''.join(parts)}`"
-    head = _fitting(parts, room * 2 // 3)
-    tail = _fitting(parts[::-1], room // 3)
+    head_text, tail_text = _ends(text)
+    parts = _single(head_text, reading)
+    spelled = [escaped(part.spelled) for part in parts]
+    if not tail_text and sum(map(len, spelled)) <= room:
+        return f"`{''.join(spelled)}`"
+    tail_parts = _single(tail_text, reading) if tail_text else parts
+    tail_spelled = [escaped(part.spelled) for part in tail_parts]
+    head = _fitting(spelled, room * 2 // 3)
+    tail = _fitting(tail_spelled[::-1], room // 3)
     # Of each piece one character stands in the text, but for those that stand for a run.
-    lengths = [len(part.text) for part in _single(text, reading)]
-    missing = sum(lengths[head : len(lengths) - tail])
-    middle = f"({missing:,} of {counted(len(text), 'character')} are not shown here)"
-    return f"`{''.join(parts[:head])}` {middle} `{''.join(parts[len(parts) - tail :])}`"
+    shown = sum(len(part.text) for part in [*parts[:head], *tail_parts[len(tail_parts) - tail :]])
+    middle = f"({len(text) - shown:,} of {counted(len(text), 'character')} are not shown here)"
+    return f"`{''.join(spelled[:head])}` {middle} `{''.join(tail_spelled[len(tail_spelled) - tail :])}`"
+
+
+def _ends(text: str) -> tuple[str, str]:
+    """All of a text, or its beginning and its end: a decision waits for this, so it is bounded."""
+    if len(text) <= 2 * _LOOKED_AT:
+        return text, ""
+    return text[:_LOOKED_AT], text[-_LOOKED_AT:]
 
 
 class _One:
@@ -101,12 +127,29 @@ def _fitting(parts: list[str], room: int) -> int:
     return len(parts)
 
 
-def _headline(parts: Iterable[Part], room: int, most: int) -> tuple[str, int]:
+def _secret_values(document: ShownDocument) -> frozenset[str]:
+    """What names a resource and came from a secret argument: only the page shows it."""
+    found: set[str] = set()
+    places: set[str] = set()
+    for argument in document["arguments"]:
+        if argument["secret"]:
+            found.add(value_text(argument))
+            place = argument["pointer"]
+            while place:
+                places.add(place)
+                place = place.rpartition("/")[0]
+    for access in document["accesses"]:
+        if access["argument"] in places:
+            found |= {access["value"], access["uri"], *access["beneath"]}
+    return frozenset(found)
+
+
+def _headline(parts: Iterable[Part], room: int, most: int, secret: frozenset[str]) -> tuple[str, int]:
     """The sentence, and how many parts of it did not fit."""
     told: list[str] = []
     used = cut = 0
     for part in parts:
-        text = part["words"] if "words" in part else _name(part["value"], room)
+        text = part["words"] if "words" in part else _name(part["value"], room, secret)
         if cut or used + len(text) > most:
             cut += 1
             continue
@@ -117,46 +160,51 @@ def _headline(parts: Iterable[Part], room: int, most: int) -> tuple[str, int]:
     return "".join(told) + ".", cut
 
 
-def _name(value: str, room: int) -> str:
+def _name(value: str, room: int, secret: frozenset[str]) -> str:
     """A resource or an amount. A url's query may carry what only the page should show."""
+    if value in secret:
+        return f"(a secret value of {counted(len(value), 'character')})"
     if looks_secret(value):
         return f"(a value of {counted(len(value), 'character')} that looks like a secret)"
     base, mark, query = value.partition("?")
     if mark and "://" in base:
-        return f"{_code(base, room)} (and a query of {counted(len(query), 'character')}, not sent here)"
-    return _code(value, room)
+        return (
+            f"{value_as_code(base, room)} (and a query of {counted(len(query), 'character')}, not sent here)"
+        )
+    return value_as_code(value, room)
 
 
-def _lines(document: ShownDocument, room: int) -> Iterator[str]:
+def _lines(document: ShownDocument, room: int, secret: frozenset[str]) -> Iterator[str]:
     requester, tool = document["requester"], document["tool"]
     user = requester["on_behalf_of"]
-    behalf = f"for the user {_code(user, room)}" if user is not None else "on behalf of nobody"
-    called = _code(f"{tool['server']}/{tool['name']}", room)
-    yield f"Asked by the agent {_code(requester['agent'], room)} {behalf}, through the tool {called}."
+    behalf = f"for the user {value_as_code(user, room)}" if user is not None else "on behalf of nobody"
+    called = value_as_code(f"{tool['server']}/{tool['name']}", room)
+    yield f"Asked by the agent {value_as_code(requester['agent'], room)} {behalf}, through the tool {called}."
     yield f"Effect: {effect_words(document)}; {undo_words(document['undo'])}."
     untrusted = [access for access in document["accesses"] if access["untrusted"]]
     if untrusted:
-        named = ", ".join(_name(access["value"], room) for access in untrusted[:3])
+        named = ", ".join(_name(access["value"], room, secret) for access in untrusted[:3])
         more = f" and {len(untrusted) - 3} more" if len(untrusted) > 3 else ""
         yield f"UNTRUSTED: what it touches was named by an untrusted source: {named}{more}."
-    yield from _hosts(document)
+    yield from _hosts(document, secret)
     for rule in document["asked_by"][:5]:
-        yield f"Rule {_code(rule['rule'], room)}: {_code(rule['reason'], room, Reading.TEXT)}"
+        yield f"Rule {value_as_code(rule['rule'], room)}: {value_as_code(rule['reason'], room, Reading.TEXT)}"
     if len(document["asked_by"]) > 5:
         yield f"And {len(document['asked_by']) - 5} more rules ask."
     if document["data"]["to"]:
         to = document["data"]["to"]
         more = f" and {len(to) - 3} more" if len(to) > 3 else ""
-        yield f"Data goes to: {', '.join(_name(uri, room) for uri in to[:3])}{more}."
-    for argument in document["arguments"]:
-        yield _argument(argument, room)
+        yield f"Data goes to: {', '.join(_name(uri, room, secret) for uri in to[:3])}{more}."
+    for argument in document["arguments"][:_MOST_LISTED]:
+        yield _argument(argument, room, secret)
 
 
-def _hosts(document: ShownDocument) -> Iterator[str]:
+def _hosts(document: ShownDocument, secret: frozenset[str]) -> Iterator[str]:
     """Both spellings of international names among what is touched."""
     told = {
         warning.message
-        for access in document["accesses"]
+        for access in document["accesses"][:_MOST_LISTED]
+        if access["uri"] not in secret
         for warning in warnings(access["uri"], Reading.NAME)
         if warning.sign is Sign.HOST
     }
@@ -164,11 +212,11 @@ def _hosts(document: ShownDocument) -> Iterator[str]:
         yield f"NOTE: {escaped(message.replace('`', ''))}."
 
 
-def _argument(argument: ShownArgument, room: int) -> str:
+def _argument(argument: ShownArgument, room: int, secret: frozenset[str]) -> str:
     text = value_text(argument)
     size = f"{counted(len(text), 'character')} in {counted(text.count(chr(10)) + 1, 'line')}"
     origin = " UNTRUSTED" if argument["untrusted"] else ""
-    name = f"{_code(argument['pointer'], room)} ({argument['role']}{origin})"
+    name = f"{value_as_code(argument['pointer'], room)} ({argument['role']}{origin})"
     odd = _odd(argument, text)
     if argument["secret"]:
         return f"{name}: secret, not sent here{odd}"
@@ -177,15 +225,18 @@ def _argument(argument: ShownArgument, room: int) -> str:
     grouped = f" (that is {number_words(argument)})" if number_words(argument) else ""
     default = " (filled in by the schema)" if argument["default"] else ""
     kind = f" ({argument['type']})" if argument["type"] != "string" else ""
-    return f"{name}: {_name(text, room)}{kind}{grouped}{default}{odd}"
+    return f"{name}: {_name(text, room, secret)}{kind}{grouped}{default}{odd}"
 
 
 def _odd(argument: ShownArgument, text: str) -> str:
     if not isinstance(argument["value"], str):
         return ""
-    found = {warning.sign for warning in warnings(text, reading_of(argument["role"]))} & _ODD
+    head, tail = _ends(text)
+    reading = reading_of(argument["role"])
+    found = {warning.sign for part in (head, tail) if part for warning in warnings(part, reading)} & _ODD
+    looked = f"; only {_LOOKED_AT:,} characters at each end were looked at" if tail else ""
     signs = ", ".join(sorted(sign.value.replace("_", " ") for sign in found))
-    return f"; ODD: {signs}" if signs else ""
+    return (f"; ODD: {signs}" if signs else "") + looked
 
 
 def _closing(document: ShownDocument, left: int, cut_parts: int) -> str:

@@ -11,18 +11,29 @@ from typing import Final
 
 from authz.core.rendering_lines import Words, behind_bar
 from authz.core.rendering_words import (
+    EMPTY,
+    HANDED_ON,
+    NOT_REVIEWED,
+    NOT_UNDERSTOOD,
+    NOTHING_GOES,
+    NOTHING_GOES_ALONG,
+    ON_BEHALF_OF_NOBODY,
+    WANTS_A_LOOK,
+    access_words,
     counted,
     effect_words,
     number_words,
     provenance_words,
     reading_of,
+    rule_words,
+    scope_words,
+    terms_words,
     type_words,
     undo_words,
     value_text,
 )
 from authz.core.shown import cannot_be_approved_because
-from authz.core.shown_scopes import duration
-from authz.core.shown_types import OfferedScope, Part, ShownAccess, ShownArgument, ShownDocument, ShownRule
+from authz.core.shown_types import Part, ShownAccess, ShownArgument, ShownDocument, ShownRule
 from authz.core.visible import Piece, pieces, spelled
 from authz.core.visible_characters import Kind
 from authz.core.visible_scripts import Reading
@@ -99,15 +110,15 @@ def _requester(document: ShownDocument) -> Iterator[str | _Behind]:
         if value is not None:
             yield from _value(label, value)
     if requester["on_behalf_of"] is None:
-        yield "On behalf of nobody."
+        yield ON_BEHALF_OF_NOBODY
     if requester["wants_a_look"]:
-        yield "The caller itself asked for a person to look."
+        yield WANTS_A_LOOK
     yield from _value("tool", f"{tool['server']}/{tool['name']}")
     yield from _value("at", tool["identity"])
     if not tool["reviewed"]:
-        yield "NOBODY HAS REVIEWED THIS TOOL."
+        yield NOT_REVIEWED
     if len(document["chain"]) > 1 or document["chain"][0]["link"]:
-        yield "Handed on by these agents, the first one first:"
+        yield HANDED_ON
         for link in document["chain"]:
             yield from _value("agent", link["agent"])
             if link["link"]:
@@ -117,32 +128,28 @@ def _requester(document: ShownDocument) -> Iterator[str | _Behind]:
 def _access(access: ShownAccess) -> Iterator[str | _Behind]:
     yield from _value(access["verb"], access["uri"])
     if access["type"] == "Opaque":
-        yield "(not understood; this is all of it:)"
+        yield f"({NOT_UNDERSTOOD})"
         yield from _value("text", access["value"])
     elif "%" in access["uri"]:
         yield from _value("that is", access["value"])
     for warning in warnings(access["uri"], Reading.NAME):
         if warning.sign is Sign.HOST:
             yield "NOTE", _plain(warning.message)
-    if access["scope"] == "tree" and access["pattern"] is None:
-        yield "(with everything beneath it)"
-    elif access["pattern"] is not None:
+    if access["pattern"] is not None:
         yield from _value("only names", access["pattern"])
     for place in access["beneath"]:
         yield from _value("beneath it", place)
     yield from _value("level", f"{access['authority']}, {access['authority_because']}", Reading.TEXT)
-    if access["untrusted"]:
-        yield "(named by a value from an UNTRUSTED source)"
-    if access["asked"]:
-        yield "(a rule asks because of this)"
+    for words in access_words(access):
+        yield f"({words})"
 
 
 def _data(document: ShownDocument) -> Iterator[str | _Behind]:
     data = document["data"]
     yield "WHOSE DATA GOES WHERE"
     for label, values, none in (
-        ("goes to", data["to"], "Nothing is sent anywhere, as far as is known."),
-        ("takes along", data["arguments"], "No argument holds data that goes along."),
+        ("goes to", data["to"], NOTHING_GOES),
+        ("takes along", data["arguments"], NOTHING_GOES_ALONG),
         ("and reads", data["read"], ""),
         ("has read", data["session_has_read"], ""),
     ):
@@ -158,9 +165,7 @@ def _rule(rule: ShownRule) -> Iterator[str | _Behind]:
         yield from _value("because", rule["reason"], Reading.TEXT)
     for group in rule["approvers"]:
         yield from _value("approvers", group)
-    people = "one person" if rule["quorum"] == 1 else f"{rule['quorum']} different people"
-    limit = f", for {duration(rule['ttl_seconds'])}" if rule["ttl_seconds"] is not None else ""
-    yield f"It takes {people}, by {rule['factor']}{limit}."
+    yield rule_words(rule)
 
 
 def _argument(
@@ -199,7 +204,7 @@ def _argument_value(argument: ShownArgument, *, folded: bool) -> Iterator[str | 
     elif text:
         yield label, pieces(text, reading)
     else:
-        yield "(nothing: the value is empty)"
+        yield f"({EMPTY})"
     if fold is not None:
         yield from _value("digest", fold["digest"])
     if number_words(argument):
@@ -212,19 +217,13 @@ def _argument_value(argument: ShownArgument, *, folded: bool) -> Iterator[str | 
 
 
 def _choices(document: ShownDocument) -> Iterator[str | _Behind]:
-    terms = document["terms"]
     yield "WHAT A YES WOULD PERMIT"
     for offered in document["scopes"]:
-        yield _scope_words(offered)
+        yield f"{scope_words(offered)}:"
         yield "", _sentence(offered["remembers"])
     for reason in document["only_once_because"]:
         yield f"Only once, because {reason}."
-    people = "one person" if terms["quorum"] == 1 else f"{terms['quorum']} different people"
-    yield f"In all it takes {people}, by {terms['factor']}; a yes lasts {duration(terms['ttl_seconds'])}."
-
-
-def _scope_words(offered: OfferedScope) -> str:
-    return {"once": "Once:", "times": "Several times:", "session": "In this session:"}[offered["scope"]]
+    yield terms_words(document["terms"])
 
 
 def _sentence(parts: Iterable[Part]) -> tuple[Piece, ...]:

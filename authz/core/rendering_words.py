@@ -3,7 +3,16 @@
 from typing import Final
 
 from authz.core.fingerprint import canonical_json
-from authz.core.shown_types import ShownArgument, ShownDocument, Undo
+from authz.core.shown_scopes import duration
+from authz.core.shown_types import (
+    OfferedScope,
+    ShownAccess,
+    ShownArgument,
+    ShownDocument,
+    ShownRule,
+    Terms,
+    Undo,
+)
 from authz.core.visible_scripts import Reading
 from authz.model.tool import Role
 
@@ -20,6 +29,15 @@ _AUTHORITY: Final = {
     "A2": "changes something outside, with a reviewed way back",
     "A3": "changes something outside that cannot be taken back",
 }
+NOTHING_GOES: Final = "Nothing is sent anywhere, as far as is known."
+NOTHING_GOES_ALONG: Final = "No argument holds data that goes along."
+ON_BEHALF_OF_NOBODY: Final = "On behalf of nobody."
+WANTS_A_LOOK: Final = "The caller itself asked for a person to look."
+NOT_REVIEWED: Final = "NOBODY HAS REVIEWED THIS TOOL."
+HANDED_ON: Final = "Handed on by these agents, the first one first:"
+NOT_UNDERSTOOD: Final = "not understood; this is all of it:"
+EMPTY: Final = "nothing: the value is empty"
+"""Said the same wherever a call is shown."""
 
 
 def reading_of(role: str) -> Reading:
@@ -80,6 +98,43 @@ def undo_words(undo: Undo) -> str:
         "compensator": "another tool can make up for it",
         "cannot_be_undone": "IT CANNOT BE UNDONE",
     }[undo["kind"]]
+
+
+def access_words(access: ShownAccess) -> tuple[str, ...]:
+    """What is to be known of an access beside its resource and its level."""
+    told = {
+        "with everything beneath it": access["scope"] == "tree" and access["pattern"] is None,
+        "named by a value from an UNTRUSTED source": access["untrusted"],
+        "a rule asks because of this": access["asked"],
+    }
+    return tuple(words for words, holds in told.items() if holds)
+
+
+def rule_words(rule: ShownRule) -> str:
+    """What one rule that asks demands."""
+    limit = f", for {duration(rule['ttl_seconds'])}" if rule["ttl_seconds"] is not None else ""
+    return f"It takes {people_words(rule['quorum'])}, with {factor_words(rule['factor'])}{limit}."
+
+
+def terms_words(terms: Terms) -> str:
+    """What all rules that ask demand together."""
+    lasts = f"a yes lasts {duration(terms['ttl_seconds'])}"
+    return f"In all it takes {people_words(terms['quorum'])}, with {factor_words(terms['factor'])}; {lasts}."
+
+
+def factor_words(factor: str) -> str:
+    """How an approver proves to be there."""
+    return {"session": "a signed-in session", "passkey": "a passkey"}[factor]
+
+
+def people_words(quorum: int) -> str:
+    """`one person`, `2 different people`."""
+    return "one person" if quorum == 1 else f"{quorum} different people"
+
+
+def scope_words(offered: OfferedScope) -> str:
+    """The name of a choice."""
+    return {"once": "Once", "times": "Several times", "session": "In this session"}[offered["scope"]]
 
 
 def counted(number: int, noun: str) -> str:

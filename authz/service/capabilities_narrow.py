@@ -176,7 +176,6 @@ def _facts(admitted: Admitted, presented: Presented, rules: TokenRules, now_ms: 
         decision_id="",
         operation=None,
         exposed=frozenset(),
-        approvals=(),
         # Nothing is decided here, so no key of an operation is made.
         secret=b"",
         ttl_ms=0,

@@ -104,18 +104,18 @@ class CapabilityViews:
         last = (page[-1].issued_at_ms, page[-1].link_hash) if page and more else None
         return ListedLinks(links=tuple(shown), next=last)
 
-    async def tree(self, caller: Caller, link_hash: str) -> dict[str, Any]:
+    async def tree(self, tenant: str, link_hash: str) -> dict[str, Any]:
         """Everything that is on record of the root that a link goes back to, as a tree. Raises `NotFound`."""
         await self._chains.revocations.confirm()
-        link = await self._ledger.find_link(caller.tenant, link_hash)
+        link = await self._ledger.find_link(tenant, link_hash)
         if link is None:
             raise NotFound("there is no such link", code="capability.unknown")
-        query = LinkQuery(tenant=caller.tenant, root_hash=link.root_hash, limit=PAGE)
+        query = LinkQuery(tenant=tenant, root_hash=link.root_hash, limit=PAGE)
         links: list[LinkRecord] = []
         while (page := await self._ledger.find_links(query)) and len(links) <= MAX_TREE:
             links += page
             query = replace(query, after=(page[-1].issued_at_ms, page[-1].link_hash))
-        rules = self._chains.rules(caller.tenant)
+        rules = self._chains.rules(tenant)
         complete = len(links) <= MAX_TREE
         tree = LinkTree.of(links[:MAX_TREE])
 

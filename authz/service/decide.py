@@ -10,19 +10,17 @@ from authz_client.capabilities import Ancestor
 from authz_client.capabilities.revocations import check_revoked
 
 from authz.core.claims import check_subject
-from authz.core.decide import Facts, Outcome, decide
-from authz.core.fingerprint import operation_key
 from authz.core.lines import Lines
-from authz.core.record import decision_event, refusal_event
+from authz.core.record import refusal_event
 from authz.core.redact import Redactor
-from authz.core.settlement import is_due
 from authz.errors import AuthzError, Forbidden, StoreUnavailable
+from authz.model.approval_writes import ApprovalMoved
 from authz.model.call import Call
 from authz.model.caller import Caller
 from authz.model.capability import Presented
 from authz.model.decision import Decision, Effect
-from authz.model.limit import LimitReached, Reached
-from authz.model.record import Committed, Conflict, Replayed
+from authz.model.limit import LimitReached
+from authz.model.record import Committed
 from authz.ports import (
     Bundles,
     CapabilitySource,
@@ -34,18 +32,17 @@ from authz.ports import (
     Observer,
     TicketSigner,
 )
+from authz.service.approvals import ApprovalService
+from authz.service.asking import DEFAULT_TERMS, Asking, AskingTerms, Turns, lost
+from authz.service.attempt import Attempts, Found, Refused
 from authz.service.bundles import Admitted
-from authz.service.decision_unit import decision_unit
-from authz.service.faults import log_faults
 from authz.service.lapses import Lapses
 from authz.service.lines import read_lines
-from authz.service.sessions import read_session
-from authz.service.tickets import UNAVAILABLE
 
 logger = logging.getLogger("authz.service")
 
 MAX_ATTEMPTS: Final = 8
-"""How often a decision is made again because its operation moved under it, before a 503."""
+"""How often a decision is made again because its operation or approval moved under it, before a 503."""
 MAX_BATCH_SECONDS: Final = 10.0
 """For which a batch is decided by the key and the bundle that held at its start; the rest is a 503."""
 
@@ -58,40 +55,6 @@ class Answer:
     committed: Committed
     ticket: str | None = None
     """For the tool server, where the call asked for one and is allowed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
-    """A decision that is not durable yet."""
-
-    decision: Decision
-    unit: CommitUnit
-    ticket: str | None
-    handles: tuple[Ancestor, ...]
-    """Of the capability that it rests on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What earlier attempts at the same call have found out."""
-
-    look_up: bool
-    reached: tuple[Reached, ...] = ()
-    presented: Presented | None = None
-    swept: bool = False
-    """Ends of leases were written down for this call already."""
-
-    def after(self, refused: LimitReached | Conflict | Replayed) -> "_Found":
-        """With what a commit answered that wrote nothing."""
-        if isinstance(refused, Replayed):
-            presented = self.presented
-            return replace(self, presented=replace(presented, replayed=True) if presented else None)
-        if isinstance(refused, LimitReached):
-            # Unless it is a repeat, which takes nothing: the next attempt knows, and denies if not. It may
-            # also take of another budget instead, so that what was found full before counts, too.
-            return replace(self, look_up=True, reached=self.reached + refused.reached)
-        # What was full then may be free by now: only a commit's own last word is a refusal.
-        return replace(self, look_up=True, reached=())
 
 
 class DecisionService:
@@ -111,21 +74,33 @@ class DecisionService:
         lines: LineReader | None = None,
         capabilities: CapabilitySource | None = None,
         tickets: TicketSigner | None = None,
+        asking: AskingTerms = DEFAULT_TERMS,
+        approvals: ApprovalService | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._bundles = bundles
         self._clock = clock
-        self._ids = ids
         self._observer = observer
-        self._secret = operation_secret
         self._redactor = redactor
         self._lapses = Lapses(ledger=ledger, clock=clock, redactor=redactor)
-        self._ttl_ms = ttl_ms
         self._lines = lines
         self._capabilities = capabilities
-        self._tickets = tickets
+        self._approvals = approvals
+        self._turns = Turns()
         self._monotonic = monotonic
+        self._attempts = Attempts(
+            ledger=ledger,
+            clock=clock,
+            ids=ids,
+            redactor=redactor,
+            operation_secret=operation_secret,
+            ttl_ms=ttl_ms,
+            lapses=self._lapses,
+            asking=Asking(ledger=ledger, ids=ids, terms=asking),
+            capabilities=capabilities,
+            tickets=tickets,
+        )
 
     async def decide(self, call: Call, admitted: Admitted) -> Answer:
         """Decide one call and record it.
@@ -146,26 +121,39 @@ class DecisionService:
         # Most calls are new, so the first attempt takes the operation for absent and leaves it to the commit
         # to find out: whatever rests on that inserts the operation, and only where there is none. A dry run
         # inserts nothing, so it looks first.
-        found = _Found(look_up=call.dry_run, presented=presented)
+        found = Found(look_up=call.dry_run, presented=presented)
         for _ in range(MAX_ATTEMPTS):
-            attempt = await self._attempt(call, admitted, found, lines)
-            if attempt is None:
-                continue
-            committed = await self._ledger.commit(attempt.unit)
-            if not isinstance(committed, Committed):
-                found = await self._after(found, committed)
-                continue
-            if self._capabilities is not None and attempt.unit.links and presented is not None:
-                self._capabilities.recorded(presented.digest)
-            self._observer.decided(caller.tenant, attempt.decision)
-            if attempt.decision.effect is Effect.ALLOW:
-                self._check_still_in_force(caller, attempt.handles)
-            return Answer(decision=attempt.decision, committed=committed, ticket=attempt.ticket)
+            if found.turn:
+                async with self._turns.of(found.turn):
+                    tried = await self._try(call, admitted, replace(found, turn=""), lines)
+            else:
+                tried = await self._try(call, admitted, found, lines)
+            if isinstance(tried, Answer):
+                return tried
+            found = tried
         raise StoreUnavailable(
             "the operation kept changing while it was decided; send the call again", code="store.contended"
         )
 
-    async def _after(self, found: "_Found", refused: LimitReached | Conflict | Replayed) -> "_Found":
+    async def _try(self, call: Call, admitted: Admitted, found: Found, lines: Lines) -> Answer | Found:
+        """The answer once it is durable, or what is known better for the next attempt. Raises as `decide`."""
+        caller, presented = admitted.caller, found.presented
+        attempt = await self._attempts.make(call, admitted, found, lines)
+        if attempt is None:
+            return found
+        committed = await self._ledger.commit(attempt.unit)
+        if not isinstance(committed, Committed):
+            return await self._after(found, committed, attempt.unit)
+        if self._capabilities is not None and attempt.unit.links and presented is not None:
+            self._capabilities.recorded(presented.digest)
+        if self._approvals is not None and (attempt.unit.asks or attempt.unit.consumes) is not None:
+            self._approvals.waits.wake(caller.tenant)
+        self._observer.decided(caller.tenant, attempt.decision)
+        if attempt.decision.effect is Effect.ALLOW:
+            self._check_still_in_force(caller, attempt.handles)
+        return Answer(decision=attempt.decision, committed=committed, ticket=attempt.ticket)
+
+    async def _after(self, found: Found, refused: Refused, unit: CommitUnit) -> Found:
         """What is known after a commit that wrote nothing.
 
         What is full may be full of calls that never began and whose time is over: first they are given back.
@@ -175,6 +163,11 @@ class DecisionService:
             found = replace(found, swept=True)
             if swept:
                 return replace(found, look_up=True, reached=())
+        if isinstance(refused, ApprovalMoved):
+            if unit.asks is not None and self._approvals is not None:
+                # One that is over waits still, as long as its end is not on record.
+                await self._approvals.lapses.write_down(unit.event.tenant, refused.request_id)
+            found = replace(found, turn=lost(unit))
         return found.after(refused)
 
     async def _load(self, call: Call, caller: Caller) -> Presented | None:
@@ -183,76 +176,14 @@ class DecisionService:
             return None
         return await self._capabilities.load(caller, call)
 
-    async def _attempt(
-        self, call: Call, admitted: Admitted, found: "_Found", lines: Lines
-    ) -> "_Attempt | None":
-        """One decision by what is known now, and what it would write. Raises as `decide` does.
-
-        `None` when the lease of the operation had ended, which had to be written down first.
-        """
-        caller, ruleset, presented = admitted.caller, admitted.ruleset, found.presented
-        key = operation_key(caller.tenant, call)
-        operation = await self._ledger.find_operation(key) if key is not None and found.look_up else None
-        remembered = await read_session(self._ledger, caller.tenant, call)
-        # Nothing waits from here on: a revocation or an expiry counts up to this moment.
-        source = self._capabilities if presented is not None else None
-        rules = source.rules(caller.tenant) if source is not None else None
-        now_ms = self._clock.now_ms()
-        if operation is not None and not call.dry_run and is_due(operation, now_ms):
-            await self._lapses.write_down(caller.tenant, operation)
-            return None
-        facts = Facts(
-            caller=caller,
-            ruleset=ruleset,
-            now_ms=now_ms,
-            decision_id=self._ids.new_id(),
-            operation=operation,
-            exposed=remembered.exposed,
-            approvals=(),
-            secret=self._secret,
-            ttl_ms=self._ttl_ms,
-            lines=lines,
-            reached=found.reached,
-            presented=presented,
-            tokens=rules,
-            delegated=remembered.delegated,
-        )
-        outcome = decide(call, facts)
-        log_faults(outcome.decision)
-        event = decision_event(
-            call,
-            outcome,
-            caller,
-            ruleset,
-            self._redactor,
-            now_ms,
-            remembered.exposed,
-            delegated=remembered.delegated,
-        )
-        unit = decision_unit(
-            event=event,
-            key=key,
-            call=call,
-            caller=caller,
-            outcome=outcome,
-            operation=operation,
-            remembered=remembered,
-            presented=presented,
-            redactor=self._redactor,
-        )
-        return _Attempt(
-            decision=outcome.decision,
-            unit=unit,
-            ticket=self._ticket(call, facts, outcome),
-            handles=outcome.capability.handles,
-        )
-
     def _check_still_in_force(self, caller: Caller, handles: tuple[Ancestor, ...]) -> None:
         """Withhold an allow whose capability was revoked while its record went to disk.
 
-        The record says allow and what was reserved stays so: nobody was told, and nobody can begin it, since
-        the same call is denied from now on. Raises `StoreUnavailable`, and `RevocationsStale` when so much
-        time has passed that nobody knows.
+        The record says allow, and nobody is told: neither the lease's token nor a ticket leaves here, and the
+        same call is judged by what is revoked, or by something else than its permission rests on, from now
+        on. What was reserved is given back as of any permission that nobody uses: at the end of its lease
+        where the runtime settles and the act was not to begin with the decision, else by whoever looks.
+        Raises `StoreUnavailable`, and `RevocationsStale` when so much time has passed that nobody knows.
         """
         if self._capabilities is None or not handles:
             return
@@ -261,22 +192,6 @@ class DecisionService:
                 "the capability was revoked while this was put on record: it is not allowed",
                 code="capability.revoked_meanwhile",
             )
-
-    def _ticket(self, call: Call, facts: Facts, outcome: Outcome) -> str | None:
-        """The ticket of an allow, where one is asked for. Before the commit: an allow without it is none."""
-        decision = outcome.decision
-        if not call.ticket or call.dry_run or decision.effect is not Effect.ALLOW:
-            return None
-        if self._tickets is None:
-            raise StoreUnavailable("this service signs no tickets; ask without one", code=UNAVAILABLE)
-        return self._tickets.sign(
-            tenant=facts.caller.tenant,
-            decision=decision,
-            call=call,
-            descriptor=facts.ruleset.tools[(call.server, call.tool)].descriptor,
-            capability=outcome.capability,
-            now_ms=facts.now_ms,
-        )
 
     async def decide_all(self, calls: Sequence[Call], admitted: Admitted) -> list[Answer | AuthzError]:
         """Decide calls in order, each with its own record; a later one sees what earlier ones did.

@@ -17,6 +17,7 @@ from authz.model.decision import Decision, Effect, Stage
 from authz.model.operation import Basis, OperationRecord, OperationState, OperationWrite
 from authz.model.record import Event
 from authz.ports import CommitUnit
+from authz.service.asking import AskWrites
 from authz.service.sessions import Remembered
 
 REPLAY_MARGIN_SECONDS: Final = 300
@@ -39,6 +40,7 @@ def decision_unit(
     remembered: Remembered,
     presented: Presented | None,
     redactor: Redactor,
+    asked: AskWrites | None = None,
 ) -> CommitUnit:
     """Everything that the decision writes. Proof, links and delegation also where it denies or only asks."""
     decision = outcome.decision
@@ -53,6 +55,10 @@ def decision_unit(
         proof=proof_use(caller.tenant, outcome.proof) if outcome.proof is not None else None,
         links=_links(caller, outcome, presented, redactor),
         delegated=remembered.delegation_write(call, outcome.capability),
+        asks=asked.new if asked is not None else None,
+        consumes=outcome.consumption,
+        kept=asked.kept if asked is not None else (),
+        notices=asked.notices if asked is not None else (),
     )
 
 
@@ -102,7 +108,15 @@ def _given(call: Call, outcome: Outcome, operation: OperationRecord | None, now_
         "first_at_ms": (operation.first_at_ms if operation is not None else 0) or now_ms,
         "ticketed": call.ticket,
         "basis": basis_of(capability),
+        "approval": _approval_of(outcome.decision, operation),
     }
+
+
+def _approval_of(decision: Decision, operation: OperationRecord | None) -> str:
+    """Id of the yes that the operation rests on. What it once used it may use again, so that stays known."""
+    if decision.approval is not None:
+        return decision.approval.id
+    return operation.approval if operation is not None else ""
 
 
 def basis_of(capability: CapabilityFacts) -> Basis | None:
@@ -119,7 +133,11 @@ def _repeat(
     standing, lease = decision.standing, decision.lease
     if operation is None or lease is None:
         return None
-    after = replace(operation, ticketed=operation.ticketed or call.ticket)
+    after = replace(
+        operation,
+        ticketed=operation.ticketed or call.ticket,
+        approval=_approval_of(decision, operation),
+    )
     if standing is not None and standing.starts:
         # Nobody else's attempt begins after it.
         after = replace(

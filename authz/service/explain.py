@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
+from authz.core.approval_asking import needs_approvals
 from authz.core.explain import Begun, begin, finish
 from authz.core.explain.document import document
 from authz.core.explain.event import explanation_event
@@ -22,9 +23,11 @@ from authz.core.ruleset import Ruleset
 from authz.errors import MalformedInput, NotFound, StoreUnavailable
 from authz.model.call import Call
 from authz.model.caller import Caller, Profile
+from authz.model.capability import Presented
 from authz.model.limit import LimitReached, Reached
 from authz.model.record import Committed, Event
 from authz.ports import Bundles, CapabilitySource, Clock, CommitUnit, Ledger, LineReader
+from authz.service.asking import read_approvals
 from authz.service.bundles import Admitted
 from authz.service.lines import read_lines
 from authz.service.sessions import read_session
@@ -65,37 +68,21 @@ class ExplanationService:
         caller, ruleset = admitted.caller, admitted.ruleset
         self._bundles.check_fresh(caller.tenant)
         explained = _as_profile(caller, ruleset, profile)
-        key = operation_key(caller.tenant, call)
         source = self._capabilities if call.capability else None
         presented = await source.load(caller, call) if source is not None else None
         reached: tuple[Reached, ...] = ()
         lines = await read_lines(self._lines, call, ruleset, explained.profile)
         for _ in range(MAX_ATTEMPTS):
-            operation = await self._ledger.find_operation(key) if key is not None else None
-            remembered = await read_session(self._ledger, caller.tenant, call)
-            rules = source.rules(caller.tenant) if source is not None else None
-            now_ms = self._clock.now_ms()
-            facts = Facts(
-                caller=explained,
-                ruleset=ruleset,
-                now_ms=now_ms,
-                decision_id="explained",
-                operation=operation,
-                exposed=remembered.exposed,
-                approvals=(),
-                # Keys of leases and idempotency, which an explanation neither makes nor shows.
-                secret=bytes(32),
-                ttl_ms=self._ttl_ms,
-                lines=lines,
-                reached=reached,
-                presented=presented,
-                tokens=rules,
-                delegated=remembered.delegated,
-            )
+            facts, may_be_denied = await self._gather(call, explained, ruleset, presented)
+            facts = replace(facts, lines=lines, reached=reached)
             begun = begin(call, facts)
+            if begun.outcome is not None and needs_approvals(begun.outcome, may_be_denied=may_be_denied):
+                approvals = await read_approvals(self._ledger, call, begun.outcome, facts)
+                facts, _ = await self._gather(call, explained, ruleset, presented)
+                begun = begin(call, replace(facts, lines=lines, reached=reached, approvals=approvals))
             told = document(await asyncio.to_thread(finish, begun))
             event = explanation_event(
-                caller=caller, told=told, redactor=self._redactor, now_ms=now_ms, call=call
+                caller=caller, told=told, redactor=self._redactor, now_ms=begun.facts.now_ms, call=call
             )
             committed = await self._ledger.commit(_unit(event, begun))
             if isinstance(committed, Committed):
@@ -105,6 +92,32 @@ class ExplanationService:
         raise StoreUnavailable(
             "the limits kept changing while the call was explained; send it again", code="store.contended"
         )
+
+    async def _gather(
+        self, call: Call, explained: Caller, ruleset: Ruleset, presented: Presented | None
+    ) -> tuple[Facts, bool]:
+        """The facts as they are now, and whether a person may have said no in the session."""
+        key = operation_key(explained.tenant, call)
+        operation = await self._ledger.find_operation(key) if key is not None else None
+        remembered = await read_session(self._ledger, explained.tenant, call)
+        rules = None
+        if self._capabilities is not None and presented is not None:
+            rules = self._capabilities.rules(explained.tenant)
+        facts = Facts(
+            caller=explained,
+            ruleset=ruleset,
+            now_ms=self._clock.now_ms(),
+            decision_id="explained",
+            operation=operation,
+            exposed=remembered.exposed,
+            # Keys of leases and idempotency, which an explanation neither makes nor shows.
+            secret=bytes(32),
+            ttl_ms=self._ttl_ms,
+            presented=presented,
+            tokens=rules,
+            delegated=remembered.delegated,
+        )
+        return facts, remembered.may_be_denied
 
     async def explain_decision(
         self, decision_id: str, admitted: Admitted, profile: str | None

@@ -10,6 +10,7 @@ from authz.core.delegation import (
     without_marks,
 )
 from authz.core.fingerprint import session_key, trace_key
+from authz.model.approval import DENIED_MARK
 from authz.model.call import Call
 from authz.model.capability import CapabilityFacts
 from authz.ports import ExposureWrite, Ledger
@@ -26,6 +27,8 @@ class Remembered:
     exposed: frozenset[str]
     """Labels of what was read: what policies see."""
     delegated: bool
+    may_be_denied: bool
+    """Whether a person may have said no in the session: one that is not named may be any."""
 
     def exposure_write(self, call: Call, exposes: frozenset[str]) -> ExposureWrite | None:
         """What an allow adds."""
@@ -60,4 +63,5 @@ async def read_session(ledger: Ledger, tenant: str, call: Call) -> Remembered:
         labels=labels,
         exposed=without_marks(labels),
         delegated=is_marked(labels, call.subject.agent),
+        may_be_denied=session is None or DENIED_MARK in labels,
     )

@@ -83,7 +83,8 @@ class FullEvaluation:
             yield _entity("Group", name, {}, [("Group", parent) for parent in parents])
         none: tuple[list[str], dict[str, str]] = ([], {})
         for name, (groups, tags) in {"": none, user: none, **people.users}.items():
-            yield _entity("User", name, {}, [("Group", group) for group in groups], tags)
+            itself = {"on_behalf_of": {"__entity": {"type": "User", "id": name}}}
+            yield _entity("User", name, itself, [("Group", group) for group in groups], tags)
         # An agent that nobody declared exists all the same: in no group, on behalf of nobody.
         undeclared = dict.fromkeys([agent, *self._names.agents], none)
         for name, (groups, tags) in {**undeclared, **people.agents}.items():

@@ -80,8 +80,8 @@ CALLS: Final[dict[str, Call]] = {
     "worse": read("/workspace/d", provenance=provenance({"/path": source("web")})),
     "script": call("shell/run", command="bash -c ls", provenance=USER),
 }
-SAME_CALL: Final = {"shown", "again", "child"}
-"""By fingerprint: a child of the same name, user and session is the same subject to it."""
+SAME_CALL: Final = {"shown", "again"}
+"""By fingerprint the child is, too: of the same name, user and session. It is not who was shown."""
 IN_SESSION: Final = {"shown", "again", "beneath"}
 REQUESTED: Final = ("shown", "beneath", "script")
 ALL: Final = [(name, policy) for name in REQUESTED for policy in ("same", "two")]

@@ -14,12 +14,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from authz.core.decide import Outcome
+from authz.core.facts import NO_APPROVALS
 from authz.core.ruleset import Ruleset
 from authz.core.strict_json import loads
 from authz.errors import MalformedInput
-from authz.model.approval import ApprovalGrant
 from authz.model.decision import Effect
-from tests.support.world import PERMIT_ALL, TEXT, call, decide_in, tool, tool_file, world
+from tests.support.world import PERMIT_ALL, TEXT, call, decide_in, tool, tool_file, world, yes_to
 
 POLICY: Final = f'{PERMIT_ALL} @id("ask") @requires("approval") forbid (principal, action, resource);'
 TOOLS: Final = tool_file(
@@ -53,11 +53,10 @@ def ruleset() -> Ruleset:
     return world(POLICY, tools=TOOLS)
 
 
-def decided(arguments: Any, *approved: str) -> Outcome:
-    grants = tuple(
-        ApprovalGrant(approval_id=one, fingerprint=one, rules=frozenset({"ask"})) for one in approved
-    )
-    return decide_in(ruleset(), call("db/put", arguments), approvals=grants)
+def decided(arguments: Any, approved: Any = None) -> Outcome:
+    """The decision where a call with the arguments `approved` was said yes to."""
+    yes = NO_APPROVALS if approved is None else yes_to(ruleset(), call("db/put", approved))
+    return decide_in(ruleset(), call("db/put", arguments), approvals=yes)
 
 
 def fingerprint(arguments: Any) -> str:
@@ -76,7 +75,7 @@ def test_fp1_the_bytes_of_a_request_are_its_spelling_only(
     text = json.dumps(dict(members), indent=indent, ensure_ascii=ascii_only)
     again = loads(text.encode())
     assert fingerprint(again) == fingerprint(arguments)
-    assert decided(again, fingerprint(arguments)).decision.effect is Effect.ALLOW
+    assert decided(again, arguments).decision.effect is Effect.ALLOW
 
 
 FULL: Final[dict[str, Any]] = {"note": "", "count": 0, "tags": []}
@@ -94,7 +93,6 @@ def test_fp1_calls_that_differ_have_other_fingerprints(one: dict[str, Any], othe
 def test_fp2_a_change_after_the_approval_needs_its_own(
     arguments: dict[str, Any], data: st.DataObject
 ) -> None:
-    approved = fingerprint(arguments)
     changed = copy.deepcopy(FULL | arguments)
     member = data.draw(st.sampled_from(["key", "note", "count", "tags"]))
     if member == "count":
@@ -103,8 +101,8 @@ def test_fp2_a_change_after_the_approval_needs_its_own(
         changed["tags"] = [*changed["tags"], data.draw(st.sampled_from(["", "x"]))]
     else:
         changed[member] = f"{changed[member] or ''}x"
-    assert decided(changed, approved).decision.effect is Effect.REQUIRE_APPROVAL
-    assert decided(arguments, approved).decision.effect is Effect.ALLOW
+    assert decided(changed, arguments).decision.effect is Effect.REQUIRE_APPROVAL
+    assert decided(arguments, arguments).decision.effect is Effect.ALLOW
 
 
 @given(ARGUMENTS, st.sampled_from(["duplicate", "large", "nan", "surrogate", "bytes"]))

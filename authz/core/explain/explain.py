@@ -251,7 +251,8 @@ def _access(begun: Begun, examiner: Examiner, asked: _Asked) -> AccessReport:
     first: list[RuleReport] = []
     others: list[RuleReport] = []
     for rule in found.rules:
-        determining = rule.match.rule in named and not rule.uncertain
+        # The verdict is that over all agents: what it names may match for one of the others alone.
+        determining = rule.match.rule in named and rule.matched and not rule.uncertain
         report = RuleReport(rule=rule, determining=determining)
         telling = rule.matched or rule.failed or rule.uncertain or determining
         (first if telling else others).append(report)

@@ -36,7 +36,7 @@ class RuleReport:
 
     rule: ExaminedRule
     determining: bool
-    """It is among the rules that the decision names for this access."""
+    """It matches, and is among the rules that the decision names for this access."""
 
     @property
     def distance(self) -> int:

@@ -156,7 +156,6 @@ def facts_of_record(
         operation=None,
         exposed=exposed | frozenset(record.get("exposed", ())),
         delegated=bool(record.get("delegated")),
-        approvals=(),
         # Nothing that this key makes is shown.
         secret=bytes(32),
         ttl_ms=0,

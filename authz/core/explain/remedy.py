@@ -3,15 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from authz.core.approval_asking import supposed_yes
 from authz.core.decide import Outcome, decide
 from authz.core.explain.model import AccessReport, ApprovalReport, Change
 from authz.core.facts import Facts
 from authz.core.policy.near_miss import Examined
 from authz.core.provenance import ArgumentProvenance
-from authz.model.approval import ApprovalGrant, Factor
+from authz.core.shown_scopes import only_once_because
+from authz.model.approval import Factor
 from authz.model.call import Call
 from authz.model.decision import Code, Decision, Effect, RuleKind, RuleMatch
-from authz.model.resource import Authority
 
 
 def changes_needed(decision: Decision, accesses: Iterable[AccessReport]) -> Iterable[Change]:
@@ -39,13 +40,9 @@ def approval_that_lifts(call: Call, facts: Facts, outcome: Outcome) -> ApprovalR
     decision = outcome.decision
     if decision.effect is not Effect.REQUIRE_APPROVAL or decision.fingerprint is None:
         return None
-    # An approval of just what asks, through the same stages: whatever denies after it is found by them.
-    grant = ApprovalGrant(
-        approval_id="explained",
-        fingerprint=decision.fingerprint,
-        rules=frozenset(rule.rule for rule in decision.matched),
-    )
-    lifted = decide(call, replace(facts, approvals=(*facts.approvals, grant))).decision
+    # The yes of just the people who are wanted, through the same stages: whatever denies after it they find.
+    given = supposed_yes(call, outcome, facts)
+    lifted = decide(call, replace(facts, approvals=replace(facts.approvals, grants=given.grants))).decision
     scopes, because = _scopes(decision, outcome.provenance)
     terms = [rule.terms for rule in decision.matched if rule.terms is not None]
     ttls = [found.ttl_seconds for found in terms if found.ttl_seconds is not None]
@@ -67,11 +64,8 @@ def _blocking(decision: Decision) -> tuple[RuleMatch, ...]:
 
 
 def _scopes(decision: Decision, provenance: ArgumentProvenance | None) -> tuple[tuple[str, ...], str]:
-    """Spec section 8: rules for A3 and for untrusted destinations offer `once` only; so does `Opaque`."""
-    if decision.authority is Authority.A3:
-        return ("once",), "an A3 call is approved once"
-    if provenance is None or "destination" in provenance.untrusted:
-        return ("once",), "the destination is untrusted"
-    if any(access.resource.kind == "opaque" for access in decision.accesses):
-        return ("once",), "what is not understood is never remembered"
+    """What approvers are offered, by the same judgement as on their page."""
+    because = only_once_because(decision.accesses, decision.matched, provenance)
+    if because:
+        return ("once",), "; ".join(because)
     return ("once", "times", "session"), "the call is below A3, understood, and goes to no untrusted place"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from authz.core.approval import grant_state_at
 from authz.core.cedar_context import rfc3339
 from authz.core.decide import Outcome, check_arguments
 from authz.core.delegation import is_delegated
@@ -17,9 +18,10 @@ from authz.core.facts import Facts
 from authz.core.pointer import find_or_none, format_pointer, leaves
 from authz.core.ruleset import Tool
 from authz.core.visibility import hidden_because
+from authz.model.approval import ApprovalState
 from authz.model.call import Call
 from authz.model.capability import CapabilityFacts
-from authz.model.decision import Effect, Stage
+from authz.model.decision import Code, Effect, Stage
 
 NUMBERS: Final[Mapping[Stage, int]] = {
     Stage.TOOL: 2,
@@ -243,13 +245,29 @@ def _policy(call: Call, facts: Facts, outcome: Outcome) -> Told:
 def _approval(call: Call, facts: Facts, outcome: Outcome) -> Told:
     decision, judged = outcome.decision, outcome.judged
     assert judged is not None  # noqa: S101 - the stage was reached
-    given = {"ask": call.ask, "live_approvals": len(facts.approvals)}
+    known = facts.approvals
+    live = [grant for grant in known.grants if grant_state_at(grant, facts.now_ms) is ApprovalState.APPROVED]
+    given = {
+        "ask": call.ask,
+        "live_approvals": len(live),
+        "denials": len(known.denials),
+        "waiting": [request.id for request in known.waiting],
+    }
     asked = decision.code.value.startswith("approval.")
-    found = {"code": decision.code.value if asked else None}
+    told = decision.approval
+    found: dict[str, Any] = {"code": decision.code.value if asked else None, "approval": None}
+    if told is not None:
+        found["approval"] = {"id": told.id, "state": told.state.value}
     if decision.effect is Effect.REQUIRE_APPROVAL:
         named = ", ".join(f"`{rule.rule}`" for rule in decision.matched)
         return f"a person must approve: {named}", given, found
-    return ("an approval covers every rule that asks" if asked else "no rule asks"), given, found
+    if decision.code is Code.APPROVAL_DENIED:
+        return decision.message, given, found
+    if decision.code is Code.APPROVAL_GRANTED and told is not None:
+        return f"approval `{told.id}` covers every rule that asks", given, found
+    # A limit after it refused: what lifted the ask is known by what the rules had said.
+    lifted = judged.effect is Effect.REQUIRE_APPROVAL or call.ask
+    return ("an approval covers every rule that asks" if lifted else "no rule asks"), given, found
 
 
 def _limits(call: Call, facts: Facts, outcome: Outcome) -> Told:

@@ -396,7 +396,7 @@ def test_a_grant_is_revoked_once() -> None:
 
 def test_a_use_is_taken_by_compare_and_set() -> None:
     grant = granted(REQUEST, scope=times(2))
-    first, stale = (Consumption(request_id="ap-1", expected_uses_left=left) for left in (2, 1))
+    first, stale = (taking(left) for left in (2, 1))
 
     used = use(grant, first, LATER)
     assert used is not None
@@ -406,7 +406,7 @@ def test_a_use_is_taken_by_compare_and_set() -> None:
     last = use(used, stale, LATER)
     assert last is not None
     assert last.uses_left == 0
-    assert use(last, Consumption(request_id="ap-1", expected_uses_left=0), LATER) is None
+    assert use(last, taking(0), LATER) is None
     assert use(grant, replace(first, request_id="ap-2"), LATER) is None
     assert use(grant, replace(first, expected_uses_left=None), LATER) is None
     assert use(grant, first, grant.expires_at_ms) is None
@@ -414,7 +414,22 @@ def test_a_use_is_taken_by_compare_and_set() -> None:
 
 def test_a_use_that_is_not_counted_is_not_taken_of_what_was_revoked() -> None:
     grant = granted(REQUEST, scope=SESSION)
-    one = Consumption(request_id="ap-1", expected_uses_left=None)
+    one = taking(None)
 
     assert use(grant, one, LATER) == grant
     assert use(replace(grant, voided_at_ms=LATER), one, LATER) is None
+
+
+def test_what_was_taken_before_is_there_until_it_is_revoked() -> None:
+    spent = replace(granted(REQUEST), uses_left=0)
+    again = replace(taking(1), takes=False)
+
+    assert use(spent, again, spent.expires_at_ms + 1) == spent
+    assert use(replace(spent, voided_at_ms=LATER), again, LATER) is None
+    assert use(spent, replace(again, request_id="ap-2"), LATER) is None
+
+
+def taking(left: int | None) -> Consumption:
+    return Consumption(
+        request_id="ap-1", fingerprint=REQUEST.asked.fingerprint, expected_uses_left=left
+    )

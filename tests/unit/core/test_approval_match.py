@@ -82,7 +82,9 @@ def test_the_call_that_was_shown_is_permitted_and_a_use_is_taken() -> None:
 
     assert isinstance(match, Matched)
     assert match.grant is grant
-    assert match.consumption == Consumption(request_id="ap-1", expected_uses_left=1)
+    assert match.consumption == Consumption(
+        request_id="ap-1", fingerprint=grant.asked.fingerprint, expected_uses_left=1
+    )
 
 
 def test_without_a_grant_nothing_is_permitted() -> None:
@@ -110,6 +112,21 @@ def test_what_no_rule_asks_about_uses_nothing_up() -> None:
 def test_another_call_is_another_call(other: dict[str, Any], scope: Any) -> None:
     """AP1, AP3, DE4: whoever sends it, and whatever of it differs."""
     assert why(read(**{"path": "/workspace/a", **other}), grant_for(READ, scope=scope)) is Mismatch.CALL
+
+
+@pytest.mark.parametrize("scope", [ONCE, times(3)], ids=["once", "times"])
+def test_nor_is_it_the_same_call_by_other_agents_than_were_shown(scope: Any) -> None:
+    """AP1, DE3: who approves was judged against the whole chain, and the page showed it."""
+    grant, now = grant_for(READ, scope=scope), wants(READ)
+    for other in ({"chain": ("root", "coder-1")}, {"parent_agent": "root"}):
+        requester = replace(now.asked.requester, **other)  # type: ignore[arg-type]
+        by_others = replace(now, asked=replace(now.asked, requester=requester))
+        assert mismatch(by_others, grant) is Mismatch.REQUESTER
+        shown = replace(grant, asked=replace(grant.asked, requester=requester))
+        assert mismatch(now, shown) is Mismatch.REQUESTER
+        assert mismatch(by_others, shown) is None
+    claimed = read(path="/workspace/a", parent_agent="root")
+    assert why(claimed, grant) is Mismatch.REQUESTER
 
 
 @pytest.mark.parametrize("other", [{"amount": 2}, {"amount": 1.5}, {"to": "dev"}, {"note": "x"}])
@@ -308,7 +325,11 @@ def test_an_operation_does_not_use_a_second_time_what_it_used() -> None:
     match = match_grant(wants(PAY, held="ap-1", now_ms=ENDS + 1), [spent], [])
 
     assert isinstance(match, Matched)
-    assert match.consumption is None
+    assert match.consumption is not None
+    assert not match.consumption.takes, "it is compared with what was revoked and denied since"
+    repeat = match_grant(replace(wants(PAY, held="ap-1"), repeats=True), [spent], [])
+    assert isinstance(repeat, Matched)
+    assert repeat.consumption is None, "what it gave is in force"
     assert why(PAY, spent) is Mismatch.CONSUMED, "another operation gets nothing of it"
     assert why(PAY, spent, held="ap-2") is Mismatch.CONSUMED
 

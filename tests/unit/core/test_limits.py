@@ -7,7 +7,6 @@ import pytest
 
 from authz.core.decide import Outcome
 from authz.core.limits import MAX_RESERVATIONS, counter_time, reservations_of
-from authz.model.approval import ApprovalGrant
 from authz.model.capability import CapabilityFacts
 from authz.model.decision import Code, Effect, Next, RuleKind, Stage
 from authz.model.limit import Reached, Reservation
@@ -24,6 +23,7 @@ from tests.support.world import (
     tool,
     tool_file,
     world,
+    yes_to,
 )
 
 SEARCH = tool_file(
@@ -173,10 +173,7 @@ def test_what_an_approval_lifts_takes_and_an_ask_does_not() -> None:
     asked = decide_in(ruleset, one).decision
     assert asked.effect is Effect.REQUIRE_APPROVAL
     assert not asked.reservations
-    assert asked.fingerprint is not None
-    shown = frozenset(rule.rule for rule in asked.matched)
-    grant = ApprovalGrant(approval_id="ap-1", fingerprint=asked.fingerprint, rules=shown)
-    assert [name for name, *_ in taken(ruleset, one, approvals=(grant,))] == ["l"]
+    assert [name for name, *_ in taken(ruleset, one, approvals=yes_to(ruleset, one))] == ["l"]
 
 
 class TestDomains:

@@ -7,8 +7,8 @@ import pytest
 from authz_client.capabilities import Ancestor
 
 from authz.core.decide import Outcome
+from authz.core.facts import NO_APPROVALS
 from authz.core.settlement import KEY_RETENTION_MS, LEASE_MARGIN_MS
-from authz.model.approval import ApprovalGrant
 from authz.model.call import Call, CallIds, Start
 from authz.model.decision import Code, Effect, Next, Stage
 from authz.model.operation import Basis, OperationRecord, OperationState, Standing
@@ -23,6 +23,7 @@ from tests.support.world import (
     tool,
     tool_file,
     world,
+    yes_to,
 )
 
 RULES = """
@@ -150,40 +151,23 @@ def test_a_dry_run_decides_and_reserves_nothing() -> None:
 
 def test_an_approval_lifts_what_it_names_and_never_a_deny() -> None:
     """AP1, AP4: the same fingerprint, and every rule that asks now."""
-    fingerprint = decide_in(WORLD, PAY).decision.fingerprint
-    assert fingerprint is not None
-    for grant, effect in [
-        (ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset({"ask"})), Effect.ALLOW),
-        (
-            ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset({"ask", "x"})),
-            Effect.ALLOW,
-        ),
-        (
-            ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset({"other"})),
-            Effect.REQUIRE_APPROVAL,
-        ),
-        (ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset()), Effect.REQUIRE_APPROVAL),
-        (
-            ApprovalGrant(approval_id="1", fingerprint="sha256:0", rules=frozenset({"ask"})),
-            Effect.REQUIRE_APPROVAL,
-        ),
+    for yes, effect in [
+        (yes_to(WORLD, PAY), Effect.ALLOW),
+        (yes_to(WORLD, PAY, "ask", "x"), Effect.ALLOW),
+        (yes_to(WORLD, PAY, "other"), Effect.REQUIRE_APPROVAL),
+        (yes_to(WORLD, call("bank/transfer", to="a-1", amount=6)), Effect.REQUIRE_APPROVAL),
+        (NO_APPROVALS, Effect.REQUIRE_APPROVAL),
     ]:
-        assert decide_in(WORLD, PAY, approvals=(grant,)).decision.effect is effect
+        assert decide_in(WORLD, PAY, approvals=yes).decision.effect is effect
     denied = call("fs/file_edit", path="/workspace/no/a", text="")
-    fingerprint = decide_in(WORLD, denied).decision.fingerprint
-    assert fingerprint is not None
-    grant = ApprovalGrant(
-        approval_id="1", fingerprint=fingerprint, rules=frozenset({"no", "authz:caller-asked"})
-    )
-    assert decide_in(WORLD, denied, approvals=(grant,)).decision.effect is Effect.DENY
+    yes = yes_to(WORLD, denied, "no", "authz:caller-asked")
+    assert decide_in(WORLD, denied, approvals=yes).decision.effect is Effect.DENY
+    assert decide_in(WORLD, replace(denied, ask=True), approvals=yes).decision.effect is Effect.DENY
 
 
 def test_an_allow_by_approval_does_not_say_that_one_is_required() -> None:
     """AU1: the record says what was enforced, per access as well."""
-    fingerprint = decide_in(WORLD, PAY).decision.fingerprint
-    assert fingerprint is not None
-    grant = ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset({"ask"}))
-    decision = decide_in(WORLD, PAY, approvals=(grant,)).decision
+    decision = decide_in(WORLD, PAY, approvals=yes_to(WORLD, PAY)).decision
     assert decision.effect is Effect.ALLOW
     assert decision.code is not Code.APPROVAL_REQUIRED
     assert {verdict.effect for verdict in decision.verdicts} == {Effect.ALLOW}

@@ -63,6 +63,9 @@ def test_the_table_is_the_contract() -> None:
         (reserved, "not_executed", "lease_end"),
         (reserved, "unknown", "lease_end"),
         (executing, "unknown", "lease_end"),
+        # Beyond the contract: what is told too late stops what could run, and gives nothing back.
+        *((source, unknown, "contradiction") for source in (reserved, executing, unknown)),
+        *((source, unknown, "contradiction") for source in ("failed_retryable", "not_executed")),
     }
     assert {(source.value, target.value, by.value) for source, target, by in TRANSITIONS} == expected
 

@@ -73,7 +73,7 @@ class Deciding:
     @classmethod
     async def of(cls, ruleset: Ruleset, *, with_capabilities: bool = True, **parts: Any) -> "Deciding":
         clock = SettableClock()
-        ledger = MemoryLedger(clock=clock)
+        ledger = MemoryLedger(clock=clock, vault_key=b"v" * 32)
         revocations = RevocationsInForce(ledger, clock, max_staleness_seconds=60)
         await revocations.refresh()
         chains = CapabilityChains(

@@ -8,7 +8,7 @@ from authz.core.cases.deciding import Answered, Refused, answer, call_of, facts_
 from authz.core.explain import Explanation, explain
 from authz.core.explain.document import document
 from authz.core.explain.explain import MAX_EXPLAINED_ACCESSES
-from authz.core.explain.model import StageOutcome
+from authz.core.explain.model import AccessReport, StageOutcome
 from authz.model.caller import Profile
 from authz.model.decision import Code, Effect, RuleKind
 from authz.model.operation import OperationRecord, OperationState
@@ -62,16 +62,28 @@ def check_rules(explanation: Explanation, answered: Answered, name: str) -> None
     verdicts = answered.outcome.decision.verdicts
     # A tree that a place beneath it settled is told by its places.
     several = any(verdict.beneath for verdict in verdicts)
-    told_at_least = min(len(verdicts), MAX_EXPLAINED_ACCESSES)
+    # Everybody who handed the call on must be allowed it, so each is asked.
+    agents = answered.outcome.capability.agents or (answered.call.subject.agent,)
+    told_at_least = min(len(verdicts), MAX_EXPLAINED_ACCESSES) * len(agents)
+    if explanation.accesses:
+        assert {report.agent for report in explanation.accesses} == set(agents), name
     assert len(explanation.accesses) >= told_at_least, name
     assert several or len(explanation.accesses) == told_at_least, name
     for report in explanation.accesses:
         assert not report.broken, name
         for found in report.rules:
             assert found.rule.matched == all(part.holds for part in found.rule.parts), (name, found)
-        determining = {found.rule.match.rule for found in report.rules if found.determining}
         assert all(found.rule.matched for found in report.rules if found.determining), name
-        named = {rule.rule for rule in (*report.verdict.rules, *report.verdict.overruled)}
+    # What a verdict names matched for one agent at least, and for that one it is told to determine.
+    by_verdict: dict[int, list[AccessReport]] = {}
+    for report in explanation.accesses:
+        by_verdict.setdefault(id(report.verdict), []).append(report)
+    for reports in by_verdict.values():
+        determining = {
+            found.rule.match.rule for report in reports for found in report.rules if found.determining
+        }
+        verdict = reports[0].verdict
+        named = {rule.rule for rule in (*verdict.rules, *verdict.overruled)}
         assert determining == {rule for rule in named if not is_built_in(rule)}, name
 
 

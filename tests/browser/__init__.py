@@ -1,0 +1,1 @@
+"""A real browser over the real service."""

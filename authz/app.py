@@ -29,16 +29,25 @@ from authz.core.ruleset import Ruleset
 from authz.errors import ConfigError
 from authz.model.resource import Base, Entity, NotCanonical
 from authz.ports import Clock, CommitUnit, LineReader
+from authz.service.approval_waits import ApprovalWaits
+from authz.service.approvals import ApprovalService
+from authz.service.asking import AskingTerms
 from authz.service.bundles import BundlesInForce
 from authz.service.capability_services import CapabilityServices
 from authz.service.decide import DecisionService
 from authz.service.explain import ExplanationService
+from authz.service.notices import NoticeService
 from authz.service.operations import OperationService
+from authz.service.people import SessionTerms
+from authz.service.person_services import PersonServices
 from authz.service.reloads import Reloads
 from authz.service.tickets import ServiceTickets
 from authz.store.keys import ServiceKeys
 from authz.store.ledger import DurableLedger, locate_database
 from authz.store.ledger import open_ledger as open_store
+from authz.store.notice_outbox import StoredOutbox
+from authz.ui.application import create_ui
+from authz.ui.services import UiServices
 from authz.workers.shell_reader import ShellReader
 
 
@@ -132,7 +141,13 @@ def open_ledger(config: Config, keys: ServiceKeys) -> DurableLedger:
     That directory is private to this user where it is made here.
     """
     _make_data_dir(config.data_dir)
-    return open_store(locate_database(config), config.data_dir, clock=SystemClock(), signer=keys)
+    return open_store(
+        locate_database(config),
+        config.data_dir,
+        clock=SystemClock(),
+        signer=keys,
+        vault_key=keys.derive("vault"),
+    )
 
 
 def load_keys(config: Config) -> ServiceKeys:
@@ -194,6 +209,33 @@ def create_application(
     )
     metrics.watch_revocations(capabilities.revocations.age_seconds)
     metrics.watch_keys(lambda: keys.failures)
+    people = PersonServices.over(
+        ledger=ledger,
+        bundles=bundles,
+        clock=clock,
+        redactor=redactor,
+        derive=keys.derive,
+        terms=SessionTerms(
+            lifetime_ms=config.person_session_seconds * 1000,
+            idle_ms=config.person_session_idle_seconds * 1000,
+        ),
+        providers=[provider.provider(tenant) for tenant, provider in config.oidc.items()],
+        public_url=config.public_url,
+        dev=dev,
+    )
+    waits = ApprovalWaits(ledger, most_of_one=config.approval_waiters_per_caller)
+    metrics.watch_approval_waits(lambda: waits.count)
+    approvals = ApprovalService(
+        ledger=ledger,
+        bundles=bundles,
+        clock=clock,
+        redactor=redactor,
+        keys=keys,
+        passkeys=people.passkeys,
+        public_url=config.public_url,
+        observer=metrics,
+        waits=waits,
+    )
     service = DecisionService(
         ledger=ledger,
         bundles=bundles,
@@ -206,10 +248,16 @@ def create_application(
         lines=lines,
         capabilities=capabilities.chains,
         tickets=ServiceTickets(keys=keys, issuer=capabilities.chains.issuer),
+        asking=AskingTerms(
+            public_url=config.public_url,
+            pending_ttl_ms=config.approval_pending_seconds * 1000,
+            default_ttl_seconds=config.approval_default_ttl_seconds,
+        ),
+        approvals=approvals,
     )
     return Application(
         Services(
-            authenticator=Authenticator(ledger, bundles, dev=dev),
+            authenticator=Authenticator(ledger, bundles, people=people.people, dev=dev),
             decisions=service,
             explanations=ExplanationService(
                 ledger=ledger,
@@ -226,8 +274,11 @@ def create_application(
                 redactor=redactor,
                 operation_secret=keys.derive("operations"),
                 capabilities=capabilities.chains,
+                bundles=bundles,
             ),
             capabilities=capabilities,
+            approvals=approvals,
+            people=people,
             ledger=ledger,
             bundles=bundles,
             reloads=reloads,
@@ -235,7 +286,20 @@ def create_application(
             jwks_max_age_seconds=config.key_publish_seconds // 2,
             metrics=metrics,
             max_body_bytes=config.max_body_bytes,
-        )
+        ),
+        ui=create_ui(
+            UiServices(
+                approvals=approvals,
+                people=people.people,
+                passkeys=people.passkeys,
+                sign_in=people.sign_in,
+                oidc=people.oidc,
+                ledger=ledger,
+                capabilities=capabilities,
+                clock=clock,
+                public_url=config.public_url,
+            )
+        ),
     )
 
 
@@ -275,6 +339,8 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
         application = create_application(
             config, ledger, keys, bundles, protected=protected, lines=lines, dev=dev
         )
+        if not dev:
+            await application.services.people.orders.end_dev_accounts(bundles.tenants)
         # Before the first answer: a restart forgets nothing that was revoked.
         await application.services.capabilities.revocations.refresh()
         async with (
@@ -282,6 +348,9 @@ async def running(config: Config, *, dev: bool = False) -> AsyncIterator[Applica
             _watching(keys.watch()),
             _watching(application.services.capabilities.revocations.run()),
             _watching(application.services.operations.lapses.run()),
+            _watching(application.services.approvals.lapses.run()),
+            _watching(application.services.people.orders.run()),
+            _telling(config, ledger, application.services.metrics),
         ):
             yield application
     finally:
@@ -333,6 +402,25 @@ async def _watching(looking: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _telling(config: Config, ledger: DurableLedger, metrics: Metrics) -> AsyncIterator[None]:
+    """Delivers notices; afterwards none is under way, and what was not delivered stands in the outbox."""
+    outbox = StoredOutbox(locate_database(config))
+    notices = NoticeService(
+        outbox=outbox,
+        ledger=ledger,
+        clock=SystemClock(),
+        webhooks=[webhook.webhook for webhook in config.webhooks],
+        public_url=config.public_url,
+        observer=metrics,
+    )
+    try:
+        async with _watching(notices.run()):
+            yield
+    finally:
+        await outbox.close()
 
 
 async def _revoke_dev_keys(ledger: DurableLedger) -> None:

@@ -1,5 +1,8 @@
 """Configuration by environment (`AUTHZ_…`) and file (TOML), validated at start. Unknown keys are errors."""
 
+import base64
+import binascii
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -18,13 +21,163 @@ from pydantic import (
 )
 
 from authz.core.credentials import fault_of_chosen_key
+from authz.core.notice import NoticeKind
 from authz.errors import ConfigError
+from authz.model.oidc import OidcProvider
+from authz.model.webhook import Webhook, WebhookFormat
 
 PREFIX: Final = "AUTHZ_"
 CONFIG_FILE: Final = "AUTHZ_CONFIG"
-FOREIGN: Final = frozenset({"AUTHZ_REQUIRE_SHARED", "AUTHZ_FORBID_SKIPS"})
-"""Variables with the prefix that belong to the test runner."""
+FOREIGN: Final = frozenset({"AUTHZ_REQUIRE_SHARED", "AUTHZ_FORBID_SKIPS", "AUTHZ_SESSION_FILE"})
+"""Variables with the prefix that belong to the test runner, or to the command line alone."""
+ONLY_IN_FILE: Final = frozenset({"tenants", "webhooks", "oidc"})
 DEFAULT_TENANT: Final = "default"
+WEBHOOK_SECRET_PREFIX: Final = "whsec_"
+
+
+class WebhookConfig(BaseModel):
+    """One receiver of notices: a table `[[webhooks]]` of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    """What commands and records call it."""
+    tenant: str = DEFAULT_TENANT
+    url: SecretStr
+    """`https`, or `http` to this machine. A secret: of Slack's whoever knows it may post."""
+    format: WebhookFormat = WebhookFormat.AUTHZ
+    secret: Annotated[SecretStr | None, Field(validate_default=True)] = None
+    """`whsec_` and the base64 form of 24 to 64 bytes, as the Standard Webhooks specification has it. Slack
+    looks at no signature, so there it may be left out."""
+    old_secret: SecretStr | None = None
+    """Signs as well, while receivers change to `secret`."""
+    events: Annotated[frozenset[NoticeKind], Field(min_length=1)] = frozenset(NoticeKind)
+
+    @field_validator("url")
+    @classmethod
+    def _keeps_what_it_carries(cls, value: SecretStr) -> SecretStr:
+        try:
+            url = can_ada.parse(value.get_secret_value())
+        except ValueError:
+            raise ValueError("must be an absolute url") from None
+        if url.has_credentials() or url.hash:
+            raise ValueError("must be without credentials and fragment")
+        if url.protocol != "https:" and not (url.protocol == "http:" and _is_loopback(url.hostname)):
+            raise ValueError("must be `https`, or `http` to a loopback address")
+        return SecretStr(str(url))
+
+    @field_validator("secret", "old_secret")
+    @classmethod
+    def _is_long_enough(cls, value: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
+        if value is not None:
+            _webhook_key(value)
+        elif others.field_name == "secret" and others.data.get("format") is WebhookFormat.AUTHZ:
+            raise ValueError("is needed: receivers know by it that a notice is this service's")
+        return value
+
+    @property
+    def webhook(self) -> Webhook:
+        """Without what only the configuration needs."""
+        given = [secret for secret in (self.secret, self.old_secret) if secret is not None]
+        return Webhook(
+            tenant=self.tenant,
+            name=self.name,
+            url=self.url.get_secret_value(),
+            keys=tuple(map(_webhook_key, given)),
+            format=self.format,
+            events=frozenset(kind.value for kind in self.events),
+        )
+
+
+class OidcConfig(BaseModel):
+    """The identity provider of one tenant: a table `[oidc.<tenant>]` of the file.
+
+    There this service is registered with the redirect URI `<public_url>/ui/oidc/callback/<tenant>`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    issuer: str
+    """As the provider spells it, character by character; `https`, or `http` to this machine."""
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: Annotated[SecretStr, Field(min_length=1)]
+    scopes: Annotated[list[str], Field(min_length=1)] = ["openid", "profile"]
+    person_claim: Annotated[str, Field(min_length=1)]
+    """The claim of the ID token that is the id of the `User`. Whoever can choose it there chooses whom they
+    are here."""
+    groups_claim: str = "groups"
+    groups: dict[str, list[str]] = {}
+    """Groups of the bundle by a group of the provider's."""
+    roles: Annotated[dict[str, list[Literal["approve", "policy", "audit"]]], Field(min_length=1)]
+    """Roles by a group of the provider's. Who is in none of them is not signed in."""
+    origins: list[str] = []
+    """Where else than at the issuer its token endpoint and its keys may be, such as
+    `https://oauth2.googleapis.com`."""
+
+    @field_validator("issuer")
+    @classmethod
+    def _is_an_issuer(cls, value: str) -> str:
+        return _check_provider_url(value)
+
+    @field_validator("origins")
+    @classmethod
+    def _are_origins(cls, value: list[str]) -> list[str]:
+        for each in value:
+            if can_ada.parse(_check_provider_url(each)).origin != each:
+                raise ValueError("must be origins, without a path and a slash at the end")
+        return value
+
+    @field_validator("scopes")
+    @classmethod
+    def _ask_who_it_is(cls, value: list[str]) -> list[str]:
+        if "openid" not in value:
+            raise ValueError("must have `openid`")
+        return value
+
+    def provider(self, tenant: str) -> OidcProvider:
+        """Without what only the configuration needs."""
+        return OidcProvider(
+            tenant=tenant,
+            issuer=self.issuer,
+            client_id=self.client_id,
+            client_secret=self.client_secret.get_secret_value(),
+            scopes=tuple(self.scopes),
+            person_claim=self.person_claim,
+            groups_claim=self.groups_claim,
+            groups={name: frozenset(groups) for name, groups in self.groups.items()},
+            roles={name: frozenset(roles) for name, roles in self.roles.items()},
+            origins=frozenset(self.origins),
+        )
+
+
+def _check_provider_url(value: str) -> str:
+    try:
+        url = can_ada.parse(value)
+    except ValueError:
+        raise ValueError("must be an absolute url") from None
+    if url.has_credentials() or "?" in value or "#" in value:
+        raise ValueError("must be without credentials, query and fragment")
+    if url.protocol != "https:" and not (url.protocol == "http:" and _is_loopback(url.hostname)):
+        raise ValueError("must be `https`, or `http` to a loopback address")
+    return value
+
+
+def _webhook_key(secret: SecretStr) -> bytes:
+    text = secret.get_secret_value()
+    try:
+        key = base64.b64decode(text.removeprefix(WEBHOOK_SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not text.startswith(WEBHOOK_SECRET_PREFIX) or not 24 <= len(key) <= 64:
+        raise ValueError(f"must be `{WEBHOOK_SECRET_PREFIX}` and the base64 form of 24 to 64 random bytes")
+    return key
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Config(BaseModel):
@@ -45,6 +198,8 @@ class Config(BaseModel):
     """The bundle of the tenant `default`."""
     tenants: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")], Path] = {}
     """Further tenants and their bundles; only from the file."""
+    webhooks: list[WebhookConfig] = []
+    """Who is told of approvals; only from the file."""
     data_dir: Path = Path("var")
     """Database and keys. Created with mode 0700."""
     database_url: SecretStr | None = None
@@ -55,6 +210,18 @@ class Config(BaseModel):
     max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     decision_ttl_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long an allow, and its lease, lasts."""
+    approval_pending_seconds: Annotated[int, Field(ge=10, le=604_800)] = 3600
+    """How long a request for an approval waits for people; then it has expired, which is no denial."""
+    approval_default_ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
+    """How long a yes lasts where no rule that asks says it (`@ttl`)."""
+    approval_waiters_per_caller: Annotated[int, Field(ge=1, le=1000)] = 64
+    """How many long polls and streams of one caller may wait for approvals at a time (429 over it)."""
+    person_session_seconds: Annotated[int, Field(ge=60, le=604_800)] = 28_800
+    """How long people stay signed in at most."""
+    person_session_idle_seconds: Annotated[int, Field(ge=60, le=604_800)] = 3_600
+    """How long they stay signed in when they do nothing."""
+    oidc: dict[str, OidcConfig] = {}
+    """Identity providers by tenant; only from the file. Without one, people sign in by passkey."""
     capability_max_lifetime_seconds: Annotated[int, Field(ge=60, le=2_592_000)] = 86_400
     """The longest that a capability may live. For so long a retired signing key goes on to verify."""
     key_publish_seconds: Annotated[int, Field(ge=60, le=604_800)] = 300
@@ -78,6 +245,8 @@ class Config(BaseModel):
     @field_validator(
         *("port", "max_body_bytes", "decision_ttl_seconds", "bundle_max_staleness_seconds"),
         *("capability_max_lifetime_seconds", "key_publish_seconds", "revocation_max_staleness_seconds"),
+        *("person_session_seconds", "person_session_idle_seconds"),
+        *("approval_pending_seconds", "approval_default_ttl_seconds", "approval_waiters_per_caller"),
         mode="before",
     )
     @classmethod
@@ -101,6 +270,24 @@ class Config(BaseModel):
             raise ValueError("must be `http` or `https`, without credentials, query and fragment")
         if value != str(url).removesuffix("/") or value.endswith("/"):
             raise ValueError("must be spelled as a browser does, without a slash at the end")
+        return value
+
+    @field_validator("webhooks")
+    @classmethod
+    def _are_told_apart(cls, value: list[WebhookConfig], others: ValidationInfo) -> list[WebhookConfig]:
+        tenants = {DEFAULT_TENANT, *others.data.get("tenants", {})}
+        if unknown := sorted({webhook.tenant for webhook in value} - tenants):
+            raise ValueError(f"name a tenant that is not configured: `{unknown[0]}`")
+        if len({(webhook.tenant, webhook.name) for webhook in value}) < len(value):
+            raise ValueError("must have names of their own")
+        return value
+
+    @field_validator("oidc")
+    @classmethod
+    def _are_of_tenants(cls, value: dict[str, OidcConfig], others: ValidationInfo) -> dict[str, OidcConfig]:
+        tenants = {DEFAULT_TENANT, *others.data.get("tenants", {})}
+        if unknown := sorted(set(value) - tenants):
+            raise ValueError(f"names a tenant that is not configured: `{unknown[0]}`")
         return value
 
     @field_validator("bundle_max_staleness_seconds")
@@ -151,7 +338,7 @@ def load_config(environment: Mapping[str, str] | None = None, **overrides: Any) 
         if not name.startswith(PREFIX) or name == CONFIG_FILE or name in FOREIGN:
             continue
         key = name.removeprefix(PREFIX).lower()
-        if key not in Config.model_fields or key == "tenants":
+        if key not in Config.model_fields or key in ONLY_IN_FILE:
             raise ConfigError(f"`{name}` is no setting; settings are {', '.join(_names())}")
         # Compose files and shells cannot unset a variable, only empty it: for every setting that is unset.
         if value:
@@ -167,7 +354,7 @@ def load_config(environment: Mapping[str, str] | None = None, **overrides: Any) 
 
 
 def _names() -> list[str]:
-    return [PREFIX + name.upper() for name in Config.model_fields if name != "tenants"] + [CONFIG_FILE]
+    return [PREFIX + name.upper() for name in Config.model_fields if name not in ONLY_IN_FILE] + [CONFIG_FILE]
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -11,7 +11,18 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
-from authz.api import capabilities, decisions, explain, operations, policies, probes, revocations, tools
+from authz.api import (
+    approval_answers,
+    approvals,
+    capabilities,
+    decisions,
+    explain,
+    operations,
+    policies,
+    probes,
+    revocations,
+    tools,
+)
 from authz.api.auth import Authenticator
 from authz.api.decide import DecideApi
 from authz.api.metrics import Metrics
@@ -21,16 +32,21 @@ from authz.api.wire import BatchOut, BatchRequest, DecideRequest, DecisionOut
 from authz.core.strict_json import escape_pointer
 from authz.errors import AuthzError, MalformedInput, NotFound
 from authz.ports import Ledger, RequestObserver
+from authz.service.approvals import ApprovalService
 from authz.service.bundles import BundlesInForce
 from authz.service.capability_services import CapabilityServices
 from authz.service.decide import DecisionService
 from authz.service.explain import ExplanationService
 from authz.service.operations import OperationService
+from authz.service.person_services import PersonServices
 from authz.service.reloads import Reloads
 
 logger = logging.getLogger("authz.api")
 
-_MODULES: Final = (tools, decisions, operations, capabilities, revocations, explain, policies, probes)
+_MODULES: Final = (
+    *(tools, decisions, operations, approvals, approval_answers),
+    *(capabilities, revocations, explain, policies, probes),
+)
 
 Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -44,6 +60,8 @@ class Services:
     explanations: ExplanationService
     operations: OperationService
     capabilities: CapabilityServices
+    approvals: ApprovalService
+    people: PersonServices
     ledger: Ledger
     bundles: BundlesInForce
     reloads: Reloads
@@ -56,10 +74,12 @@ class Services:
 
 
 class Application:
-    """Dispatches the hot routes itself and leaves the rest to FastAPI."""
+    """Dispatches the hot routes itself, hands the pages on, and leaves the rest to FastAPI."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, ui: Asgi) -> None:
+        """`ui` answers everything under `/ui`: the pages for people."""
         self.services = services
+        self._ui = ui
         self._hot = DecideApi(
             authenticator=services.authenticator,
             service=services.decisions,
@@ -78,7 +98,9 @@ class Application:
             if hot is not None:
                 await hot(scope, receive, send)
                 return
-            await _observed(self.api, scope, receive, send, self._hot.observer)
+            is_page = scope["path"] == "/ui" or scope["path"].startswith("/ui/")
+            app = self._ui if is_page else self.api
+            await _observed(app, scope, receive, send, self._hot.observer)
             return
         await self.api(scope, receive, send)
 

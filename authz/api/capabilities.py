@@ -213,7 +213,7 @@ async def tree(
 ) -> Response:
     """Show a tree."""
     refuse_unknown_parameters(request)
-    return _answer(await _services(request).views.tree(caller, link))
+    return _answer(await _services(request).views.tree(caller.tenant, link))
 
 
 def _cursor(text: str) -> tuple[int, str] | None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from authz.api.application import add_routes
+from authz.api.approvals_wire import ApprovalEventOut, ApproveRequest, DenyRequest
 from authz.api.capabilities_wire import (
     IntrospectCapability,
     IssueCapability,
@@ -31,6 +32,9 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     SettleOperation,
     ResolveOperation,
     CancelOperation,
+    ApproveRequest,
+    DenyRequest,
+    ApprovalEventOut,
     Problem,
 )
 

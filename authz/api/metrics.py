@@ -59,6 +59,23 @@ class Metrics:
             ["tenant", "event", "code"],
             registry=self.registry,
         )
+        self._approvals = Counter(
+            "authz_approval_answers",
+            "Answers to requests for approvals by the type of their record, and refused ones by their code.",
+            ["tenant", "outcome"],
+            registry=self.registry,
+        )
+        self._approval_waits = Gauge(
+            "authz_approval_waiters",
+            "Long polls and streams that wait for approvals.",
+            registry=self.registry,
+        )
+        self._notices = Counter(
+            "authz_notices",
+            "Attempts to deliver notices: delivered, failed, dead for good, or held back for their number.",
+            ["tenant", "webhook", "outcome"],
+            registry=self.registry,
+        )
         self._revocations_age = Gauge(
             "authz_revocations_age_seconds",
             "How long ago the store was last asked what has been revoked.",
@@ -95,6 +112,18 @@ class Metrics:
     def capability(self, tenant: str, event: str, code: str) -> None:
         """Count what became of a capability."""
         self._capabilities.labels(tenant, event, code).inc()
+
+    def approval(self, tenant: str, outcome: str) -> None:
+        """Count an answer to a request for an approval, or its end."""
+        self._approvals.labels(tenant, outcome).inc()
+
+    def watch_approval_waits(self, count: Callable[[], float]) -> None:
+        """Tell from now on how many requests wait for an answer."""
+        self._approval_waits.set_function(count)
+
+    def notice(self, tenant: str, webhook: str, outcome: str) -> None:
+        """Count how an attempt to deliver a notice ended."""
+        self._notices.labels(tenant, webhook, outcome).inc()
 
     def watch_revocations(self, age_seconds: Callable[[], float]) -> None:
         """Tell from now on how old what is known of revocations is."""

@@ -6,6 +6,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from authz.errors import (
+    ApprovalRefused,
     AuthzError,
     BundleStale,
     CapabilityDenied,
@@ -16,6 +17,7 @@ from authz.errors import (
     RevocationsStale,
     StoreUnavailable,
     TooLarge,
+    TooManyRequests,
     Unauthenticated,
 )
 
@@ -47,7 +49,7 @@ class Problem(BaseModel):
     entry: int | None = None
     location: str | None = None
     right: str | None = None
-    state: str | None = Field(default=None, description="Of an operation: where it stands.")
+    state: str | None = Field(default=None, description="Of an operation or an approval: where it stands.")
     matched: list[dict[str, Any]] | None = None
 
 
@@ -60,6 +62,8 @@ STATUS: Final[tuple[tuple[type[AuthzError], int, str], ...]] = (
     (CapabilityDenied, 403, "the capability is refused"),
     (NotFound, 404, "not found"),
     (OperationConflict, 409, "the operation is in another state"),
+    (ApprovalRefused, 409, "the answer changes nothing"),
+    (TooManyRequests, 429, "too much at a time"),
     (BundleStale, 503, "the policy bundle is stale"),
     (RevocationsStale, 503, "what was revoked is not known"),
     (StoreUnavailable, 503, "the store is unavailable"),
@@ -71,10 +75,17 @@ _STATUS_OF_CODE: Final = {
     "input.timeout": (408, "request timeout"),
     "input.headers_too_large": (431, "headers too large"),
     "route.method": (405, "method not allowed"),
+    **dict.fromkeys(
+        (
+            *("approval.not_a_person", "approval.own_request", "approval.not_permitted"),
+            *("approval.not_an_approver", "approval.factor_too_weak", "approval.factor_not_proven"),
+        ),
+        (403, "not permitted for this person or caller"),
+    ),
 }
 
 # Whether the same request may succeed later, and what to do until then.
-_RETRY: Final = frozenset({408, 503})
+_RETRY: Final = frozenset({408, 429, 503})
 _CHANGE: Final = ("change_arguments", "stop")
 _NEXT: Final = {
     400: _CHANGE,
@@ -82,6 +93,7 @@ _NEXT: Final = {
     409: ("query_status", "stop"),
     413: _CHANGE,
     415: _CHANGE,
+    429: ("wait",),
     431: _CHANGE,
     503: ("wait",),
 }
@@ -114,7 +126,7 @@ def problem(error: AuthzError) -> tuple[int, dict[str, Any]]:
     if isinstance(error, MalformedInput) and error.line is not None:
         body["line"] = error.line
         body["column"] = error.column
-    if isinstance(error, OperationConflict):
+    if isinstance(error, OperationConflict) or (isinstance(error, ApprovalRefused) and error.state):
         body["state"] = error.state
     if isinstance(error, CapabilityDenied):
         body |= error.told
@@ -137,6 +149,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         408: "The body did not arrive in time.",
         409: "What was reported does not follow from the state that the operation is in: see `state`.",
         413: "The body is too large.",
+        429: "The caller has as many of these under way as it may.",
         415: "The body is not declared as plain JSON in UTF-8.",
         503: "The store is unavailable, or what decides is stale; nothing was decided or read.",
     }

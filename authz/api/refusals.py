@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from authz.api.problems import INTERNAL, status_of
-from authz.errors import AuthzError, CapabilityDenied, StoreUnavailable
+from authz.errors import ApprovalRefused, AuthzError, CapabilityDenied, StoreUnavailable
 from authz.model.caller import Caller
 from authz.ports import RequestObserver
 from authz.service.decide import DecisionService
@@ -27,8 +27,9 @@ async def refuse(
         # What went wrong stands in the service's own log, not in the callers'.
         error = AuthzError(INTERNAL)
     observer.refused(error.code)
-    if caller is None or isinstance(error, StoreUnavailable | CapabilityDenied):
-        # A store that is unavailable takes no record now, and a capability that was denied has its own.
+    if caller is None or isinstance(error, StoreUnavailable | CapabilityDenied | ApprovalRefused):
+        # A store that is unavailable takes no record now; what was denied of a capability, or changed nothing
+        # about an approval, has its own.
         return error
     try:
         await service.record_refusal(caller, error, status)

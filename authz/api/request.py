@@ -9,6 +9,7 @@ from authz.api.auth import check_role
 from authz.api.body import check_media_type, read_body
 from authz.core.strict_json import escape_pointer, loads
 from authz.errors import MalformedInput
+from authz.model.account import SignedIn
 from authz.model.caller import Caller
 from authz.service.bundles import Admitted
 
@@ -36,6 +37,30 @@ async def _admit(request: Request, roles: tuple[str, ...]) -> Caller:
     request.state.caller = admitted.caller
     # What the request goes by from here on: a reload meanwhile is for the next one.
     request.state.ruleset = admitted.ruleset
+    check_role(admitted, *roles)
+    return admitted.caller
+
+
+def anyone_with(*roles: str) -> Callable[[Request], Awaitable[Caller | SignedIn]]:
+    """A dependency: a caller with one of `roles`, or a person who is signed in, whatever its roles."""
+
+    async def asker_of(request: Request) -> Caller | SignedIn:
+        asker = await admit_anyone(request, roles)
+        if request.method == "POST":
+            request.state.body = await read_body(request.receive, request.app.state.services.max_body_bytes)
+            asker = await admit_anyone(request, roles)
+        return asker
+
+    return asker_of
+
+
+async def admit_anyone(request: Request, roles: tuple[str, ...]) -> Caller | SignedIn:
+    """Who sends this request, as of now: whoever answers it long after it came asks again."""
+    found = await request.app.state.services.authenticator.admit_anyone(request.scope["headers"])
+    if isinstance(found, SignedIn):
+        return found
+    admitted: Admitted = found
+    request.state.caller = admitted.caller
     check_role(admitted, *roles)
     return admitted.caller
 

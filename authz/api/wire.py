@@ -26,6 +26,7 @@ from authz.core.requests import (
     parse_decide,
     to_call,
 )
+from authz.model.approval import ApprovalTold
 from authz.model.call import Call
 from authz.model.capability import CapabilityRefused
 from authz.model.decision import AccessVerdict, ArgumentError, Decision, Effect, RuleMatch
@@ -35,6 +36,7 @@ from authz.model.record import Committed
 __all__ = [
     "MAX_BATCH",
     "AccessOut",
+    "ApprovalOut",
     "ArgumentErrorOut",
     "BatchOut",
     "BatchProblemOut",
@@ -136,6 +138,23 @@ class StandingOut(BaseModel):
     settled_at: str | None = None
 
 
+class ApprovalOut(BaseModel):
+    """The approval that the decision waits for, rests on, or is refused by."""
+
+    id: str
+    state: Literal["pending", "approved", "denied", "expired", "cancelled", "consumed", "void"] = Field(
+        description="After this decision: `consumed` where an allow took the last use."
+    )
+    url: str = Field(description="Where people answer, and see what they are asked.")
+    expires_at: str | None = Field(None, description="When the request, or the yes, is over.")
+    scope: Literal["once", "times", "session"] | None = Field(
+        None, description="Of a yes: how far it reaches."
+    )
+    uses_left: int | None = Field(
+        None, description="Of a yes, after this decision; absent where uses are not counted."
+    )
+
+
 class DecisionOut(BaseModel):
     """The answer to one call. Members that a stage did not get to are absent."""
 
@@ -155,6 +174,11 @@ class DecisionOut(BaseModel):
     errors: list[ArgumentErrorOut] | None = None
     capability: CapabilityRefusedOut | None = Field(
         None, description="With a code `capability.…`: which link refused the call, and by what."
+    )
+    approval: ApprovalOut | None = Field(
+        None,
+        description="Of an ask, of an allow by an approval, and of a call that a person denied. Wait for a "
+        "pending one, then send the same call with the same ids.",
     )
     authority: Literal["A0", "A1", "A2", "A3"] | None = None
     side_effect: Literal["none", "idempotent", "cumulative"] | None = None
@@ -218,6 +242,7 @@ def decision_out(
         "retry_after_ms": decision.retry_after_ms,
         "errors": [_error_out(error) for error in decision.errors] or None,
         "capability": _capability_out(decision.capability) if decision.capability is not None else None,
+        "approval": _approval_out(decision.approval) if decision.approval is not None else None,
         "authority": decision.authority.name if decision.authority is not None else None,
         "side_effect": decision.side_effect.value if decision.side_effect else None,
         "accesses": [_access_out(verdict) for verdict in decision.told_verdicts] or None,
@@ -265,6 +290,18 @@ def _capability_out(refused: CapabilityRefused) -> dict[str, Any]:
         "link": refused.link,
         "agent": refused.agent,
         "component": refused.component,
+    }
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _approval_out(told: ApprovalTold) -> dict[str, Any]:
+    out = {
+        "id": told.id,
+        "state": told.state.value,
+        "url": told.url,
+        "expires_at": rfc3339(told.expires_at_ms) if told.expires_at_ms is not None else None,
+        "scope": told.scope.value if told.scope is not None else None,
+        "uses_left": told.uses_left,
     }
     return {name: value for name, value in out.items() if value is not None}
 

@@ -1,7 +1,6 @@
 """The service's `/capabilities`, asked over HTTP by the commands that need it."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ import httpx
 
 from authz.cli.capabilities_view import shown
 from authz.cli.json_output import print_json
-from authz.cli.service_client import service_client
+from authz.cli.service_client import ask_service
 from authz.errors import AuthzError, ConfigError, NotFound, StoreUnavailable
 
 DEFAULT_URL: Final = "http://localhost:8700"
@@ -52,13 +51,7 @@ def ask(
     if not key:
         raise ConfigError(f"`{args.key_env}` holds no key; name the variable that does with `--key-env`")
     url: str = args.url.rstrip("/")
-    try:
-        with service_client(url, key) as client:
-            response = client.request(method, url + path, json=body, params=params)
-        answer = json.loads(response.content)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        what = type(error).__name__
-        raise StoreUnavailable(f"`{url}` gave no answer that can be read: {what}") from None
+    response, answer = ask_service(url, key, method, path, body=body, params=params)
     if response.status_code in (httpx.codes.OK, httpx.codes.CREATED) and isinstance(answer, dict):
         return answer
     problem = answer if isinstance(answer, dict) else {}

@@ -148,7 +148,6 @@ def _facts(ruleset: Ruleset, options: _Options) -> Facts:
         decision_id="explained",
         operation=None,
         exposed=options.exposed,
-        approvals=(),
         # Nothing that this key makes is shown.
         secret=bytes(32),
         ttl_ms=300_000,

@@ -37,3 +37,6 @@ def configure_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # It tells every event of the file system; what comes of them tells `authz.bundle`.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    # They tell the urls that are asked, and that of a webhook is a secret.
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)

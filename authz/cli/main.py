@@ -73,6 +73,47 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
         "authz.cli.capabilities_packet",
         "print the narrowest capability that serves a task packet",
     ),
+    ("approvals", "list"): ("authz.cli.approvals_list", "list requests for approvals"),
+    ("approvals", "show"): (
+        "authz.cli.approvals_show",
+        "show what would run if a request were approved, and where it stands",
+    ),
+    ("approvals", "approve"): (
+        "authz.cli.approvals_approve",
+        "approve a request, after all of it was shown",
+    ),
+    ("approvals", "deny"): (
+        "authz.cli.approvals_deny",
+        "deny a request: the same call is not asked for again in its session",
+    ),
+    ("approvals", "wait"): ("authz.cli.approvals_wait", "wait until a request is answered"),
+    ("approvals", "revoke"): ("authz.cli.approvals_revoke", "make void what is left of an approval"),
+    ("approvals", "verify"): (
+        "authz.cli.approvals_verify",
+        "check the receipt of an approval offline: who said yes to what, and how that was proven",
+    ),
+    ("webhooks", "list"): (
+        "authz.cli.webhooks_list",
+        "list notices that no webhook took: the dead letters",
+    ),
+    ("webhooks", "retry"): ("authz.cli.webhooks_retry", "have notices tried again that no webhook took"),
+    ("webhooks", "drop"): ("authz.cli.webhooks_drop", "take away notices that no webhook took"),
+    ("people", "invite"): (
+        "authz.cli.people_invite",
+        "invite a person: print a one-time link for registering a passkey",
+    ),
+    ("people", "list"): ("authz.cli.people_list", "list the accounts of people"),
+    ("people", "disable"): (
+        "authz.cli.people_disable",
+        "end the sessions of a person, and let nobody in as it",
+    ),
+    ("people", "enable"): ("authz.cli.people_enable", "let a person in again that was disabled"),
+    ("people", "sign-in-link"): (
+        "authz.cli.people_sign_in_link",
+        "print a one-time sign-in link to a running `authz serve --dev`",
+    ),
+    ("sign-in",): ("authz.cli.sign_in", "sign in on the command line, with a code of your account page"),
+    ("sign-out",): ("authz.cli.sign_out", "end the session of the command line"),
     ("signing-keys", "list"): (
         "authz.cli.signing_keys_list",
         "list the keys that the service signs with, without their private parts",
@@ -120,8 +161,11 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
 GROUPS: Final = {
     "log": "the decision log",
     "keys": "API keys of callers",
+    "people": "accounts of people, who answer what agents ask for",
     "signing-keys": "keys that the service signs capabilities and its log with",
     "capabilities": "signed, narrowing permissions of agents",
+    "approvals": "requests that people answer, and what their yes permits",
+    "webhooks": "receivers of notices, and what they did not take",
     "store": "the durable store",
     "decisions": "decisions that were made",
     "tools": "descriptors of tools",

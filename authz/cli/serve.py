@@ -15,22 +15,32 @@ from typing import Final
 import uvicorn
 import uvloop
 
+from authz.api.application import Application
 from authz.api.http_protocol import MAX_CONNECTIONS, BoundedHttpProtocol
 from authz.app import SystemClock, running
 from authz.cli.logs import configure_logging
+from authz.cli.people_orders import DEV_LINK_MS, link_url, new_link
+from authz.cli.people_sign_in_link import DEV_PERSON_ROLES
 from authz.config import DEFAULT_TENANT, Config, load_config
 from authz.core.credentials import digest_api_key
 from authz.errors import ConfigError
+from authz.model.account_writes import DONE, OrderKind, PersonOrder
+from authz.service.approval_waits import ApprovalWaits
 from authz.service.bundles import Trigger, TriggerKind
+from authz.service.people import digest_secret
 from authz.service.reloads import Reloads
 from authz.store.api_keys import replace_dev_key
 from authz.store.ledger import locate_database
+from authz.store.person_orders import find_outcome, leave_order
 
 HELP = "run the service"
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 DEV_ROLES = frozenset({"decide", "issue", "policy", "audit"})
 """What the dev key may do. It never approves: no agent's, runtime's or dev credential does."""
 DEV_PROFILE = "runtime"
+DEV_PERSON: Final = "grace"
+"""The local approver: in the sample bundle, and not the user on whose behalf its agents act."""
+DEV_POLLS: Final = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,10 +108,18 @@ class _Server(uvicorn.Server):
     before the log is drained and its last checkpoint written.
     """
 
-    def __init__(self, config: uvicorn.Config, reloads: Reloads, early: _EarlyHangup) -> None:
+    def __init__(
+        self, config: uvicorn.Config, reloads: Reloads, waits: ApprovalWaits, early: _EarlyHangup
+    ) -> None:
         super().__init__(config)
         self._policies = reloads
+        self._waits = waits
         self._early = early
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # First of all: the base class waits for requests to end, and these wait for people.
+        self._waits.close()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -127,7 +145,7 @@ async def _serve(config: Config, early: _EarlyHangup, *, dev: bool) -> None:
     with _listening(config, dev=dev) as sockets:
         async with running(config, dev=dev) as application:
             if dev:
-                _announce(config, _make_dev_key(config))
+                _announce(config, _make_dev_key(config), await _make_dev_link(config, application))
             server = _Server(
                 uvicorn.Config(
                     application,
@@ -143,6 +161,7 @@ async def _serve(config: Config, early: _EarlyHangup, *, dev: bool) -> None:
                     timeout_graceful_shutdown=10,
                 ),
                 application.services.reloads,
+                application.services.approvals.waits,
                 early,
             )
             await server.serve(sockets=sockets)
@@ -204,7 +223,33 @@ def _make_dev_key(config: Config) -> str:
     return key
 
 
-def _announce(config: Config, key: str) -> None:
+async def _make_dev_link(config: Config, application: Application) -> str:
+    """A one-time sign-in link for the local approver; empty where the bundle has no such person."""
+    token, database = new_link(), locate_database(config)
+    now_ms = SystemClock().now_ms()
+    order = PersonOrder(
+        order_id=secrets.token_hex(12),
+        tenant=DEFAULT_TENANT,
+        kind=OrderKind.DEV_LINK,
+        person=DEV_PERSON,
+        display_name="",
+        roles=DEV_PERSON_ROLES,
+        link_digest=digest_secret(token),
+        link_expires_at_ms=now_ms + DEV_LINK_MS,
+        at_ms=now_ms,
+    )
+    leave_order(database, order)
+    for _ in range(DEV_POLLS):
+        # Also by the service's own task, whichever is first.
+        await application.services.people.orders.take()
+        outcome = find_outcome(database, order.order_id)
+        if outcome:
+            return link_url(config.public_url, token) if outcome == DONE else ""
+        await asyncio.sleep(0.05)
+    return ""
+
+
+def _announce(config: Config, key: str, link: str) -> None:
     given = config.dev_key is not None
     print(f"authz: listening on http://127.0.0.1:{config.port} and http://localhost:{config.port}")
     if given:
@@ -212,5 +257,12 @@ def _announce(config: Config, key: str) -> None:
     else:
         print("authz: the dev key of this run, shown once; it decides and reads, and never approves:")
         print(f"       {key}")
+    if link:
+        print(f"authz: to answer what waits for a yes, sign in as `{DEV_PERSON}`; this link is good once:")
+        print(f"       {link}")
+    else:
+        print(
+            f"authz: the bundle has no user `{DEV_PERSON}`; `authz people sign-in-link` signs in who it has"
+        )
     print("authz: stop with Ctrl-C", flush=True)
     sys.stdout.flush()

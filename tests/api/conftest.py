@@ -23,7 +23,7 @@ forbid (principal, action in Action::"transact", resource);
 """
 
 
-ON_EVERY_STORE = ("test_decide", "test_callers", "test_routes", "test_operations")
+ON_EVERY_STORE = ("test_decide", "test_callers", "test_routes", "test_operations", "test_late_reports")
 """Modules about what is stored; the others are about the wire, which no database changes."""
 
 

@@ -74,7 +74,6 @@ class World:
             decision_id="00000000-0000-4000-8000-000000000000",
             operation=None,
             exposed=frozenset(),
-            approvals=(),
             secret=SECRET,
             ttl_ms=300_000,
         )

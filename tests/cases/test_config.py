@@ -17,14 +17,13 @@ from authz.bundle.mcp_catalogue import Catalogue
 from authz.bundle.self_protection import SELF_RULE, Protected
 from authz.config import Config
 from authz.errors import BundleError
-from authz.model.approval import ApprovalGrant
 from authz.model.decision import Effect
 from authz.service.bundles import ReloadOutcome
 from tests.cases.served import SHELL, ids_of_kind, ids_of_tests, told, verdict_of
 from tests.support.bundles import write_bundle
 from tests.support.reloading import reloading
 from tests.support.service import Service
-from tests.support.world import CREDENTIALS, MANIFEST, PERMIT_ALL, call, decide_in, world
+from tests.support.world import CREDENTIALS, MANIFEST, PERMIT_ALL, call, decide_in, world, yes_to
 
 SAMPLE: Final = Path(__file__).parents[2] / "policies"
 FETCH: Final = {"url": "https://example.com/"}
@@ -142,17 +141,15 @@ async def test_bug_168_what_one_person_approved_is_no_rule_for_others(tmp_path: 
     )
     ruleset = world(rules)
     mine = call("fs/file_read", path="/home/user-1/a", user="user-1")
-    fingerprint = decide_in(ruleset, mine).decision.fingerprint
-    assert fingerprint is not None
-    grant = ApprovalGrant(approval_id="1", fingerprint=fingerprint, rules=frozenset({"asks"}))
-    assert decide_in(ruleset, mine, approvals=(grant,)).decision.effect is Effect.ALLOW
+    yes = yes_to(ruleset, mine)
+    assert decide_in(ruleset, mine, approvals=yes).decision.effect is Effect.ALLOW
     for other in (
         call("fs/file_read", path="/home/user-1/a", user="user-2"),
         call("fs/file_read", path="/home/user-1/a", user=None),
         call("fs/file_read", path="/home/user-1/a", user="user-1", session="s-2"),
         call("fs/file_read", path="/home/user-1/b", user="user-1"),
     ):
-        assert decide_in(ruleset, other, approvals=(grant,)).decision.effect is Effect.REQUIRE_APPROVAL
+        assert decide_in(ruleset, other, approvals=yes).decision.effect is Effect.REQUIRE_APPROVAL
 
     async with reloading(tmp_path) as running:
         before = {path: path.read_bytes() for path in running.folder.rglob("*") if path.is_file()}

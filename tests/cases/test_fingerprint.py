@@ -5,14 +5,14 @@ from typing import Any, Final
 import pytest
 
 from authz.core.decide import Outcome
+from authz.core.facts import NO_APPROVALS
 from authz.core.fingerprint import digest
 from authz.core.strict_json import loads
 from authz.errors import MalformedInput
-from authz.model.approval import ApprovalGrant
 from authz.model.decision import Effect
 from tests.cases.judged import READS, check, runs
 from tests.cases.served import SHELL, ids_of_kind, ids_of_tests
-from tests.support.world import PERMIT_ALL, TEXT, call, decide_in, tool, tool_file, world
+from tests.support.world import PERMIT_ALL, TEXT, call, decide_in, tool, tool_file, world, yes_to
 
 ASK: Final = f'{PERMIT_ALL} @id("ask") @requires("approval") forbid (principal, action, resource);'
 TOOLS: Final = tool_file(
@@ -36,28 +36,25 @@ TOOLS: Final = tool_file(
 )
 
 
-def asked(name: str, arguments: dict[str, Any], *approved: str | None) -> Outcome:
-    """The decision on a call where these fingerprints have been approved."""
-    grants = tuple(
-        ApprovalGrant(approval_id=f"a-{one}", fingerprint=one, rules=frozenset({"ask"}))
-        for one in approved
-        if one is not None
-    )
-    return decide_in(world(ASK, tools=TOOLS), call(name, arguments), approvals=grants)
+def asked(name: str, arguments: dict[str, Any], approved: dict[str, Any] | None = None) -> Outcome:
+    """The decision on a call where one with the arguments `approved` was said yes to."""
+    ruleset = world(ASK, tools=TOOLS)
+    yes = NO_APPROVALS if approved is None else yes_to(ruleset, call(name, approved))
+    return decide_in(ruleset, call(name, arguments), approvals=yes)
 
 
 def test_bug_123_another_order_of_keys_is_the_same_call() -> None:
     first = asked("db/delete", {"a": "1", "b": 2})
     assert first.decision.effect is Effect.REQUIRE_APPROVAL
-    again = asked("db/delete", {"b": 2, "a": "1"}, first.decision.fingerprint)
+    again = asked("db/delete", {"b": 2, "a": "1"}, {"a": "1", "b": 2})
     assert again.decision.fingerprint == first.decision.fingerprint
     assert again.decision.effect is Effect.ALLOW
-    other = asked("db/delete", {"b": 1, "a": "2"}, first.decision.fingerprint)
+    other = asked("db/delete", {"b": 1, "a": "2"}, {"a": "1", "b": 2})
     assert other.decision.effect is Effect.REQUIRE_APPROVAL
 
 
 def test_bug_124_nothing_is_cut_off() -> None:
-    approved = asked("db/note", {"text": "a" * 300 + "A"}).decision.fingerprint
+    approved = {"text": "a" * 300 + "A"}
     assert asked("db/note", {"text": "a" * 300 + "A"}, approved).decision.effect is Effect.ALLOW
     for text in ("a" * 300 + "B", "a" * 300, "a" * 301 + "A", ""):
         assert asked("db/note", {"text": text}, approved).decision.effect is Effect.REQUIRE_APPROVAL
@@ -83,11 +80,11 @@ def test_bug_130_arguments_that_a_hook_changes_are_another_request() -> None:
 
 def test_bug_131_an_approval_is_of_the_arguments_that_were_approved() -> None:
     """Stricter than asked where nothing else was approved: the sent call waits for its own approval."""
-    edited = asked("db/deploy", {"env": "staging"}).decision.fingerprint
+    edited = {"env": "staging"}
     assert asked("db/deploy", {"env": "staging"}, edited).decision.effect is Effect.ALLOW
     sent = asked("db/deploy", {"env": "prod"}, edited)
     assert sent.decision.effect is Effect.REQUIRE_APPROVAL
-    assert sent.decision.fingerprint != edited
+    assert sent.decision.fingerprint != asked("db/deploy", edited).decision.fingerprint
 
 
 def test_every_case_of_this_kind_is_here() -> None:

@@ -1,35 +1,26 @@
 """Calls that try to deceive their approver: terminal text, webhook summary and page tell the truth."""
 
 import html
-import json
 import re
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from authz.core.canonical.spelling import is_invisible
-from authz.core.decide import Outcome
 from authz.core.fingerprint import canonical_json
 from authz.core.pointer import format_pointer, leaves, parse_pointer
 from authz.core.rendering_summary import MIN_LIMIT, render_summary
 from authz.core.rendering_text import render_text
 from authz.core.rendering_words import reading_of
 from authz.core.shown import cannot_be_approved_because
-from authz.core.shown_types import ShownDocument
 from authz.core.visible import pieces, spelled
 from authz.core.visible_warnings import warnings
-from authz.model.decision import Effect
 from authz.ui.visible_html import visible_html
-from tests.deception.bundle import decided, shown_of
+from tests.deception.corpus import ENTRIES, document_of, each, shown
 from tests.deception.reading import own_lines, read_html, unspelled, values_of
 
-CORPUS: Final = json.loads((Path(__file__).parents[1] / "vectors" / "deception.json").read_bytes())
-ENTRIES: Final = CORPUS["entries"]
 WIDE: Final = 100_000
-each = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["id"])
 
 # Every line of the terminal text that holds no value, with its numbers and closed words.
 _WORDS = r"[A-Za-z0-9][A-Za-z0-9 ,;:()'/-]*"
@@ -39,37 +30,8 @@ OWN_LINE: Final = re.compile(
 )
 
 
-@cache
-def shown(index: int) -> tuple[ShownDocument, Outcome]:
-    entry = ENTRIES[index]
-    made, outcome, known = decided(
-        entry["bundle"],
-        entry["tool"],
-        built(entry["arguments"]),
-        entry.get("provenance", {}),
-        **entry.get("subject", {}),
-    )
-    assert outcome.decision.effect is Effect.REQUIRE_APPROVAL, outcome.decision.message
-    return shown_of(made, outcome, known).document, outcome
-
-
-def built(value: Any) -> Any:
-    """The arguments of an entry, its long texts put together."""
-    if isinstance(value, dict) and value.keys() == {"join"}:
-        return "".join(
-            part if isinstance(part, str) else part["of"] * part["times"] for part in value["join"]
-        )
-    if isinstance(value, dict):
-        return {name: built(member) for name, member in value.items()}
-    return [built(item) for item in value] if isinstance(value, list) else value
-
-
-def document_of(entry: dict[str, Any]) -> ShownDocument:
-    return shown(ENTRIES.index(entry))[0]
-
-
 def test_the_corpus_is_large_and_its_entries_are_told_apart() -> None:
-    assert len(ENTRIES) >= 60
+    assert len(ENTRIES) >= 130
     assert len({entry["id"] for entry in ENTRIES}) == len(ENTRIES)
     assert min(Counter(entry["group"] for entry in ENTRIES).values()) >= 5
 

@@ -19,12 +19,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from authz.core import strict_json
 from authz.core.decide import decide
 from authz.errors import MalformedInput
-from authz.model.approval import ApprovalGrant
 from authz.model.decision import Effect
 from authz.model.resource import ResolvedPath
 from tests.clients.python.capabilities import making
 from tests.support.shared import vectors
-from tests.support.world import CREDENTIALS, call, decide_in, facts, tool, tool_file, world
+from tests.support.world import CREDENTIALS, call, decide_in, facts, tool, tool_file, world, yes_to
 
 pytestmark = pytest.mark.external
 
@@ -159,10 +158,7 @@ def approval_of_other_arguments(given: Input) -> None:
     )
     ruleset = world(rules, tools=tools)
     approved, called = (call("mcp/run", given[name]["args"]) for name in ("approved", "called"))
-    fingerprint = decide_in(ruleset, approved).decision.fingerprint
-    assert fingerprint is not None
-    grant = ApprovalGrant(approval_id="ap-1", fingerprint=fingerprint, rules=frozenset({"ask"}))
-    known = replace(facts(ruleset), approvals=(grant,))
+    known = replace(facts(ruleset), approvals=yes_to(ruleset, approved))
     assert decide(approved, known).decision.effect is Effect.ALLOW
     assert decide(called, known).decision.effect is Effect.REQUIRE_APPROVAL
 

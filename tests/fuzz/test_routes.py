@@ -35,7 +35,11 @@ from tests.support.server import RunningServer
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCUMENT: Final = json.loads((ROOT / "openapi" / "openapi.json").read_text(encoding="utf-8"))
 SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT)
-OPERATIONS: Final = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations()}
+ENDLESS: Final = frozenset({"GET /approvals/events"})
+"""Streams, whose answer has no end that could be looked at."""
+OPERATIONS: Final = {
+    found.ok().label: found.ok() for found in SCHEMA.get_all_operations() if found.ok().label not in ENDLESS
+}
 CHECKS: Final = [
     not_a_server_error,
     status_code_conformance,

@@ -95,6 +95,7 @@ class Service:
         *,
         config: Config | None = None,
         database: Database | None = None,
+        keys: ServiceKeys | None = None,
         **ledger: Any,
     ) -> AsyncIterator[Self]:
         """An application over a database, with a client whose key has every role but approve.
@@ -103,7 +104,8 @@ class Service:
         """
         bundles = rulesets if isinstance(rulesets, BundlesInForce) else BundlesInForce(rulesets)
         clock = SettableClock()
-        keys = ServiceKeys.generate()
+        keys = keys or ServiceKeys.generate()
+        ledger = {"vault_key": keys.derive("vault"), **ledger}
         opened: DurableLedger
         if isinstance(database, PostgresUrl):
             opened = PostgresLedger.open(database, folder, clock=clock, signer=keys, **ledger)

@@ -16,13 +16,15 @@ import pytest
 
 from authz.bundle.load import BundleSources, compile_bundle
 from authz.bundle.self_protection import Protected
+from authz.core.approval_asking import supposed_yes
 from authz.core.decide import Facts, Outcome, decide
+from authz.core.facts import NO_APPROVALS
 from authz.core.pointer import parse_pointer
 from authz.core.record import decision_event
 from authz.core.redact import Redactor
 from authz.core.ruleset import Ruleset
 from authz.errors import BundleError, BundleProblem
-from authz.model.approval import ApprovalGrant
+from authz.model.approval_writes import ApprovalFacts
 from authz.model.call import Call, CallIds, Claims, ProvenanceClaim, Subject
 from authz.model.caller import Caller, Profile
 from authz.model.limit import Reached
@@ -267,7 +269,7 @@ def facts(
     decision_id: str = "d-1",
     operation: OperationRecord | None = None,
     exposed: Iterable[str] = (),
-    approvals: tuple[ApprovalGrant, ...] = (),
+    approvals: ApprovalFacts = NO_APPROVALS,
     reached: tuple[Reached, ...] = (),
     **more: Any,
 ) -> Facts:
@@ -290,6 +292,12 @@ def facts(
 def decide_in(ruleset: Ruleset, made: Call, **known: Any) -> Outcome:
     """The decision on one call; `known` are arguments of `facts`."""
     return decide(made, facts(ruleset, **known))
+
+
+def yes_to(ruleset: Ruleset, made: Call, *rules: str, **known: Any) -> ApprovalFacts:
+    """A yes, once, to that very call; with `rules`, from people who were shown these alone."""
+    outcome = decide_in(ruleset, made, **known)
+    return supposed_yes(made, outcome, facts(ruleset, **known), frozenset(rules) if rules else None)
 
 
 def record_of(ruleset: Ruleset, made: Call, outcome: Outcome) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from authz.app import protected_places
-from authz.config import Config, load_config
+from authz.config import ONLY_IN_FILE, Config, load_config
 from authz.core.credentials import read_key
 from authz.errors import ConfigError
 from authz.store.ledger import locate_database
@@ -66,6 +66,8 @@ def test_tenants_come_from_the_file(tmp_path: Path) -> None:
         ({"AUTHZ_PORT": "eight"}, "`port`"),
         ({"AUTHZ_LOG_LEVEL": "loud"}, "`log_level`"),
         ({"AUTHZ_DECISION_TTL_SECONDS": "0"}, "`decision_ttl_seconds`"),
+        ({"AUTHZ_APPROVAL_PENDING_SECONDS": "9"}, "`approval_pending_seconds`"),
+        ({"AUTHZ_APPROVAL_DEFAULT_TTL_SECONDS": "0"}, "`approval_default_ttl_seconds`"),
         ({"AUTHZ_CAPABILITY_MAX_LIFETIME_SECONDS": "59"}, "`capability_max_lifetime_seconds`"),
         ({"AUTHZ_CAPABILITY_MAX_LIFETIME_SECONDS": "2592001"}, "`capability_max_lifetime_seconds`"),
         ({"AUTHZ_KEY_PUBLISH_SECONDS": "59"}, "`key_publish_seconds`"),
@@ -128,7 +130,7 @@ def test_the_dev_key_does_not_show() -> None:
 
 
 def test_an_empty_variable_is_unset_for_every_setting() -> None:
-    names = [name for name in Config.model_fields if name != "tenants"] + ["config"]
+    names = [name for name in Config.model_fields if name not in ONLY_IN_FILE] + ["config"]
     assert load_config({f"AUTHZ_{name.upper()}": "" for name in names}) == Config()
     with pytest.raises(ConfigError):
         load_config({"AUTHZ_PROT": ""})

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from authz.bundle.case_format import moment_ms
 from authz.cli.data_location import fail, printable
@@ -87,27 +87,53 @@ def run(args: argparse.Namespace) -> int:
     return 0 if records else 1
 
 
+_DECISIONS: Final = frozenset({EventType.DECISION_MADE, EventType.DECISION_REPEATED})
+
+
 def _line(record: Mapping[str, Any]) -> str:
     parts = [str(record["occurred_at"])]
-    if "decision_id" in record:
-        subject, tool = record["subject"], record["tool"]
-        who = subject["agent"] + (f" for {subject['on_behalf_of']}" if subject.get("on_behalf_of") else "")
+    if record["type"] in _DECISIONS:
         rules = ", ".join(rule["rule"] for rule in record["matched"])
         parts += [
             str(record["decision_id"]),
             f"{record['effect']:<16}",
-            f"{tool['server']}/{tool['name']}",
-            who,
+            *_whose(record),
             rules or str(record["code"]),
         ]
         if record["type"] == EventType.DECISION_REPEATED:
             parts.append("(repeated)")
+        parts += _about_an_approval(record)
+    elif "decision_id" in record:
+        # What became of a decision, under the id of that decision.
+        parts += [str(record["decision_id"]), f"{record['type']:<16}", *_whose(record)]
+        parts += _about_an_approval(record)
     else:
         parts.append(str(record["type"]))
         if "code" in record:
             parts.append(f"{record['code']}: {record.get('message', '')}")
         parts += _about_a_bundle(record)
     return printable("  ".join(parts))
+
+
+def _whose(record: Mapping[str, Any]) -> list[str]:
+    """The tool and the subject of a call, as far as the record names them."""
+    parts = []
+    if tool := record.get("tool"):
+        parts.append(f"{tool['server']}/{tool['name']}")
+    if subject := record.get("subject"):
+        user = subject.get("on_behalf_of")
+        parts.append(subject["agent"] + (f" for {user}" if user else ""))
+    return parts
+
+
+def _about_an_approval(record: Mapping[str, Any]) -> list[str]:
+    """Which approval a record is about, and who answered it by what factor."""
+    approval = record.get("approval") or {}
+    parts = [f"approval {approval['id']}"] if "id" in approval else []
+    if person := record.get("person"):
+        factor = (record.get("vote") or {}).get("factor")
+        parts.append(f"by {person['id']}" + (f" ({factor})" if factor else ""))
+    return parts
 
 
 def _about_a_bundle(record: Mapping[str, Any]) -> list[str]:

@@ -139,6 +139,8 @@ def _sections(record: Mapping[str, Any]) -> Iterator[Section]:
             *((f"outranked {rule['kind']}", _rule(rule)) for rule in record["overruled"]),
         ],
     )
+    if approval := record.get("approval"):
+        yield "8 approval", list(_approval(approval))
     taken = [
         (name, json.dumps(counter, ensure_ascii=False))
         for name in ("limit", "budget")
@@ -151,6 +153,16 @@ def _sections(record: Mapping[str, Any]) -> Iterator[Section]:
 
 def _named(members: Mapping[str, Any], *names: str) -> list[tuple[str, str]]:
     return [(name, _text(members[name])) for name in names if members.get(name) is not None]
+
+
+def _approval(approval: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is waited for, or what the decision rests on, and who gave it by which factor."""
+    yield "approval", f"{approval['id']}, {approval['state']}"
+    yield from _named(approval, "shown_digest", "expires_at", "scope", "uses_left")
+    for approver in approval.get("approvers", []):
+        yield "yes of", f"{_text(approver['person'])}, by {approver['factor']}"
+    if approval.get("denied_by"):
+        yield "no of", _text(approval["denied_by"])
 
 
 def _capability(capability: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -19,10 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 IN_ONE_SHELL = re.compile(
-    r"^## (?:A security engineer's hour|Handing work to a subagent)\n.*?(?=^## )", re.DOTALL | re.MULTILINE
+    r"^## (?:A person says yes|A security engineer's hour|Handing work to a subagent)\n.*?(?=^## )",
+    re.DOTALL | re.MULTILINE,
 )
 BLOCKS = BLOCK.findall(IN_ONE_SHELL.sub("", README))
-"""All but those that `test_security_hour.py` and `test_handing_on.py` run, a section in one shell."""
+"""All but those of the sections that have a test of their own, each in one shell."""
 
 
 @pytest.fixture(scope="module")

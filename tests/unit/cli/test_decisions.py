@@ -96,14 +96,18 @@ def test_search_finds_by_what_happened(ask: Any, logged: Logged) -> None:
         records = [json.loads(line) for line in ended.stdout.splitlines()]
         return [record.get("decision_id", record["type"]) for record in records]
 
-    assert found() == ["request.refused", logged.denied, logged.edit, logged.read, "bundle.loaded"]
+    assert found() == [
+        *("request.refused", logged.denied, logged.edit, logged.read),
+        # Of the local approver that a dev server signs in.
+        *("account.changed", "bundle.loaded"),
+    ]
     assert found("--effect", "deny") == [logged.denied]
     assert found("--rule", "big-asks") == [logged.edit]
     assert found("--tool", "fs/file_read", "--limit", "1") == [logged.denied]
     assert found("--trace", "trace-c1", "--agent", "coder-1", "--user", "ada") == [logged.read]
     assert found("--type", "request.refused") == ["request.refused"]
     assert found("--until", "2020-01-01T00:00:00Z") == []
-    assert len(found("--since", "2020-01-01T00:00:00+02:00")) == 5
+    assert len(found("--since", "2020-01-01T00:00:00+02:00")) == 6
 
 
 def test_a_line_says_who_what_and_by_which_rule(logged: Logged) -> None:
@@ -126,8 +130,13 @@ def test_show_tells_a_decision_stage_by_stage(ask: Any, logged: Logged) -> None:
     lines = ended.stdout.splitlines()
     assert lines[0] == f"decision {logged.edit}"
     assert [line for line in lines if line[0].isdigit()] == [
-        *("0 caller", "2 tool", "3 arguments", "4 accesses", "5 operation", "6 capability", "7 rules")
+        *("0 caller", "2 tool", "3 arguments", "4 accesses", "5 operation", "6 capability", "7 rules"),
+        "8 approval",
     ]
+    waits = lines[lines.index("8 approval") + 1 :]
+    assert waits[0].startswith("  approval          ")
+    assert waits[0].endswith(", pending")
+    assert waits[1].startswith("  shown_digest      ")
     assert "  effect            require_approval" in lines
     assert any(line.startswith("  ask               big-asks  rules/main.cedar:13") for line in lines)
     assert any(line.startswith("  outranked permit  writes") for line in lines)

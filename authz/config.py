@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    IPvAnyNetwork,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -28,8 +29,16 @@ from authz.model.webhook import Webhook, WebhookFormat
 
 PREFIX: Final = "AUTHZ_"
 CONFIG_FILE: Final = "AUTHZ_CONFIG"
-FOREIGN: Final = frozenset({"AUTHZ_REQUIRE_SHARED", "AUTHZ_FORBID_SKIPS", "AUTHZ_SESSION_FILE"})
-"""Variables with the prefix that belong to the test runner, or to the command line alone."""
+FOREIGN: Final = frozenset(
+    {
+        "AUTHZ_REQUIRE_SHARED",
+        "AUTHZ_FORBID_SKIPS",
+        "AUTHZ_SESSION_FILE",
+        "AUTHZ_HOOK_CONFIG",
+        "AUTHZ_HOOK_KEY",
+    }
+)
+"""Variables with the prefix that belong to the test runner, to the command line or to a hook alone."""
 ONLY_IN_FILE: Final = frozenset({"tenants", "webhooks", "oidc"})
 DEFAULT_TENANT: Final = "default"
 WEBHOOK_SECRET_PREFIX: Final = "whsec_"
@@ -173,6 +182,12 @@ def _webhook_key(secret: SecretStr) -> bytes:
     return key
 
 
+def _is_private(url: str) -> bool:
+    """Whether what a browser sends there is nobody else's to read."""
+    parsed = can_ada.parse(url)
+    return bool(parsed.protocol == "https:") or _is_loopback(parsed.hostname)
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
@@ -207,6 +222,12 @@ class Config(BaseModel):
     password."""
     dev_key: SecretStr | None = None
     """The key of `serve --dev`, for scripts: 32 or more characters that an HTTP header can carry."""
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = ()
+    """Addresses and networks whose `X-Forwarded-For` is believed; in the environment with commas between.
+
+    By the client's address sign-ins are limited: behind a proxy that is not named here all people share one
+    limit, and a stranger could use it up for everybody.
+    """
     max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     decision_ttl_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
     """How long an allow, and its lease, lasts."""
@@ -256,6 +277,11 @@ class Config(BaseModel):
             raise ValueError("must be a number")  # noqa: TRY004 - pydantic takes no TypeError
         return value
 
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _of_a_text(cls, value: Any) -> Any:
+        return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+
     @field_validator("public_url")
     @classmethod
     def _is_canonical(cls, value: str, others: ValidationInfo) -> str:
@@ -288,6 +314,10 @@ class Config(BaseModel):
         tenants = {DEFAULT_TENANT, *others.data.get("tenants", {})}
         if unknown := sorted(set(value) - tenants):
             raise ValueError(f"names a tenant that is not configured: `{unknown[0]}`")
+        # Without a fault in it; and passkeys, the other way to sign in, browsers refuse there by themselves.
+        public_url = others.data.get("public_url")
+        if value and public_url is not None and not _is_private(public_url):
+            raise ValueError("needs a `public_url` with `https`, or on this machine: sessions are secrets")
         return value
 
     @field_validator("bundle_max_staleness_seconds")

@@ -67,7 +67,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """The body's beginning has come; `authz.api.body` times the rest."""
+        """The body's beginning has come; `authz.api.body` and `authz.ui.bodies` time the rest."""
         self._arrived()
         super().on_body(body)
 

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from authz.model.account import Account, SignedIn
-from authz.model.account_writes import OidcIdentity, Passkey, PersonOrder, SignInLink, StoredSession
+from authz.model.account_writes import (
+    OidcIdentity,
+    Passkey,
+    PersonOrder,
+    PersonSession,
+    SignInLink,
+    StoredSession,
+)
 
 
 class AccountReads(Protocol):
@@ -27,6 +34,10 @@ class AccountReads(Protocol):
 
     async def find_person_session(self, session_id: str) -> StoredSession | None:
         """The session of that digest, over or not, with its account."""
+        ...
+
+    async def find_person_sessions(self, tenant: str, account_id: str) -> Sequence[PersonSession]:
+        """All sessions of one account, over or not, the oldest first."""
         ...
 
     async def find_passkey(self, credential_id: str) -> Passkey | None:

@@ -31,7 +31,15 @@ from authz.service.approval_ballots import AssertionChecker, BallotIn, Proof, ch
 from authz.service.approval_lapses import ApprovalLapses
 from authz.service.approval_waits import ApprovalWaits
 from authz.service.approval_writing import ApprovalWriter
-from authz.service.approvals_view import ApprovalReader, ConfirmationPage, Seen, check_revoker, not_found
+from authz.service.approvals_view import (
+    ApprovalReader,
+    ConfirmationPage,
+    Seen,
+    check_not_denied,
+    check_receipts,
+    check_revoker,
+    not_found,
+)
 from authz.service.people import AccountChanged
 
 MAX_ATTEMPTS: Final = 8
@@ -132,7 +140,7 @@ class ApprovalService:
         vote = check_vote(request, seen.standing.votes, seen.voter, cast, self._clock.now_ms())
         if isinstance(vote, Refused):
             return vote
-        if (changed := check_drift(seen.drift)) is not None:
+        if (changed := check_drift(seen.drift) or check_not_denied(seen)) is not None:
             return changed
         if seen.shown is None:
             return refused(
@@ -224,6 +232,11 @@ class ApprovalService:
             if await self._writer.revoke(seen.request, grant, voided, by, now_ms):
                 return replace(seen.standing, grant=voided)
         raise _contended()
+
+    async def receipts(self, person: SignedIn, approval_id: str) -> Sequence[Vote] | Refused:
+        """Every yes to the request, with the receipt that was signed for it. Raises `NotFound`."""
+        seen = await self._reader.look(person, approval_id)
+        return check_receipts(seen) or seen.standing.votes
 
     async def refuse_key(self, caller: Caller, approval_id: str, wanted: str) -> Refused:
         """What no key may do, whatever its roles: it is on record that one tried.

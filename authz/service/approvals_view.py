@@ -6,9 +6,10 @@ from typing import Final
 from authz.core.approval import told_state
 from authz.core.approval_answers import check_approver, check_denial, check_vote
 from authz.core.approval_drift import check_drift, drift_of
-from authz.core.approval_moves import Refused
+from authz.core.approval_moves import AnswerCode, Refused, refused
 from authz.core.approval_quorum import strongest_factor, unmet_rules
 from authz.core.approve import Permission, may_approve
+from authz.core.claims import check_subject_of
 from authz.core.ruleset import Ruleset
 from authz.core.shown import Shown, shown_digest
 from authz.errors import NotFound, StoreUnavailable
@@ -16,12 +17,14 @@ from authz.model.account import SignedIn
 from authz.model.approval import ApprovalState, Factor
 from authz.model.approval_request import ApprovalRequest, Ballot, CredentialKind, Vote, Voter
 from authz.model.approval_writes import ApprovalStanding
+from authz.model.call import Subject
 from authz.model.caller import Caller
 from authz.ports import Bundles, Clock, Ledger
 
 APPROVE: Final = "approve"
 """The role without which nobody says yes, whatever policy says."""
 POLICY: Final = "policy"
+AUDIT: Final = "audit"
 _KEPT_NO_MORE = Permission(permitted=False, because="what was asked for is not kept any more")
 
 
@@ -48,6 +51,8 @@ class Seen:
     shown: Shown | None
     """What approvers are shown; `None` where the vault has it no longer."""
     drift: tuple[str, ...]
+    denied: bool
+    """Whether a person denied the very call, when it was asked in another way: then a yes is for nothing."""
 
     @property
     def request(self) -> ApprovalRequest:
@@ -103,6 +108,14 @@ class ApprovalReader:
         now_ms = self._clock.now_ms()
         stored = await self._ledger.find_kept(person.tenant, approve_ref(request.id), now_ms)
         shown = await self._shown(request, now_ms)
+        asked = request.asked
+        known = await self._ledger.approval_facts(
+            tenant=person.tenant,
+            fingerprint=asked.fingerprint,
+            session=asked.requester.session,
+            server=asked.tool.server,
+            tool=asked.tool.name,
+        )
         # After everything that waits, so that who may answer is judged by what is in force now.
         ruleset = self._bundles.in_force(person.tenant)
         if ruleset is None:
@@ -127,6 +140,7 @@ class ApprovalReader:
             because=permission.because if has_role else f"the account does not have the role `{APPROVE}`",
             shown=shown,
             drift=drift_of(request, ruleset),
+            denied=bool(known.denials),
         )
 
     async def _shown(self, request: ApprovalRequest, now_ms: int) -> Shown | None:
@@ -163,8 +177,8 @@ def sees_all(asker: Caller | SignedIn) -> bool:
     return bool(asker.account.roles) if isinstance(asker, SignedIn) else "audit" in asker.roles
 
 
-def may_see(asker: Caller | SignedIn, standing: ApprovalStanding) -> bool:
-    """Whether somebody may see where a request stands. Others see what they asked, or what is their own."""
+def is_listed_to(asker: Caller | SignedIn, standing: ApprovalStanding) -> bool:
+    """Whether lists and streams tell somebody of a request: of what they asked, or of what is their own."""
     requester = standing.request.asked.requester
     if requester.tenant != asker.tenant:
         return False
@@ -173,6 +187,21 @@ def may_see(asker: Caller | SignedIn, standing: ApprovalStanding) -> bool:
     if isinstance(asker, SignedIn):
         return requester.on_behalf_of == asker.person
     return requester.key_id == asker.key_id
+
+
+def may_see(asker: Caller | SignedIn, standing: ApprovalStanding) -> bool:
+    """Whether somebody who knows the id of a request may see where it stands.
+
+    That is also a credential that may assert its subject: it may have joined the request, or be the one that
+    a restarted runtime has by now.
+    """
+    requester = standing.request.asked.requester
+    if is_listed_to(asker, standing):
+        return True
+    if isinstance(asker, SignedIn) or requester.tenant != asker.tenant:
+        return False
+    subject = Subject(agent=requester.agent, on_behalf_of=requester.on_behalf_of, session=requester.session)
+    return "decide" in asker.roles and check_subject_of(subject, asker.profile) is None
 
 
 def check_sees(asker: Caller | SignedIn, standing: ApprovalStanding) -> None:
@@ -198,6 +227,31 @@ def check_revoker(seen: Seen) -> Refused | None:
     return check_approver(seen.request, seen.voter)
 
 
+def check_not_denied(seen: Seen) -> Refused | None:
+    """Why a yes would permit nothing, so that nobody is told that it did; `None` where it would.
+
+    A person's no to the same call stands, whatever it was shown with. It beats this yes at each use anyway.
+    """
+    if not seen.denied:
+        return None
+    return refused(
+        AnswerCode.CANNOT_BE_APPROVED,
+        "a person denied this very call in its session, when it was asked for in another way",
+        ApprovalState.PENDING,
+    )
+
+
+def check_receipts(seen: Seen) -> Refused | None:
+    """Why a person gets no receipts: they are for who may answer the request, and for who audits.
+
+    In a receipt stands the fingerprint as it was signed: of a call with a secret, that secret could be
+    guessed by it, so not everybody gets it who sees where the request stands.
+    """
+    if AUDIT in seen.person.account.roles or is_asked_for(seen.request, seen.person):
+        return None
+    return check_approver(seen.request, seen.voter)
+
+
 def _yes_refused(seen: Seen, now_ms: int) -> Refused | None:
     request = seen.request
     offered = request.scopes[0] if request.scopes else None
@@ -205,7 +259,7 @@ def _yes_refused(seen: Seen, now_ms: int) -> Refused | None:
         return None
     best = Ballot(shown_digest=request.shown_digest, scope=offered, factor=Factor.PASSKEY)
     found = check_vote(request, seen.standing.votes, seen.voter, best, now_ms)
-    return found if isinstance(found, Refused) else check_drift(seen.drift)
+    return found if isinstance(found, Refused) else check_drift(seen.drift) or check_not_denied(seen)
 
 
 def _no_refused(seen: Seen, now_ms: int) -> Refused | None:

@@ -22,6 +22,7 @@ from authz.core.notice import NoticeKind, approval_notice, approval_url
 from authz.model.approval_request import Consumption
 from authz.model.approval_writes import ApprovalFacts, NewApproval, Notice, VaultWrite
 from authz.model.call import Call
+from authz.model.decision import Effect, Refusal
 from authz.ports import CommitUnit, IdSource, Ledger
 from authz.service.approvals_view import approve_ref, shown_ref
 
@@ -63,6 +64,37 @@ async def read_approvals(ledger: Ledger, call: Call, outcome: Outcome, facts: Fa
     )
 
 
+async def check_may_ask(
+    ledger: Ledger, asked: Asked, facts: Facts, limits: AskLimits = DEFAULT_LIMITS
+) -> Refusal | None:
+    """Why nobody may be asked this now; `None` where people may be. Raises `StoreUnavailable`."""
+    counts = await ledger.ask_counts(
+        tenant=facts.caller.tenant,
+        subject_key=subject_digest(asked.request.asked),
+        resources=asked.request.resources,
+        since_ms=facts.now_ms - limits.window_ms,
+        now_ms=facts.now_ms,
+    )
+    return check_asking(counts, facts.now_ms, limits)
+
+
+async def foresee_asking(ledger: Ledger, call: Call, outcome: Outcome, facts: Facts) -> Refusal | None:
+    """Why an outcome that asks would be denied instead, for an explanation. Raises `StoreUnavailable`."""
+    if outcome.decision.effect is not Effect.REQUIRE_APPROVAL:
+        return None
+    asked = asked_by(
+        call,
+        outcome,
+        facts,
+        request_id=facts.decision_id,
+        pending_ttl_ms=DEFAULT_TERMS.pending_ttl_ms,
+        default_ttl_seconds=DEFAULT_TERMS.default_ttl_seconds,
+    )
+    if joined(facts.approvals.waiting, asked.request.dedupe_key, facts.now_ms) is not None:
+        return None
+    return await check_may_ask(ledger, asked, facts)
+
+
 class Asking:
     """The approvals of decisions. Reads only; what it comes to is written with the decision."""
 
@@ -93,14 +125,7 @@ class Asking:
         waiting = joined(facts.approvals.waiting, asked.request.dedupe_key, facts.now_ms)
         if waiting is not None:
             return waiting_for(call, outcome, waiting, facts.now_ms, joined=True), None
-        counts = await self._ledger.ask_counts(
-            tenant=facts.caller.tenant,
-            subject_key=subject_digest(asked.request.asked),
-            resources=asked.request.resources,
-            since_ms=facts.now_ms - terms.limits.window_ms,
-            now_ms=facts.now_ms,
-        )
-        refusal = check_asking(counts, facts.now_ms, terms.limits)
+        refusal = await check_may_ask(self._ledger, asked, facts, terms.limits)
         if refusal is not None:
             return kept_from_asking(call, outcome, facts, refusal), None
         if call.dry_run:

@@ -27,7 +27,7 @@ from authz.model.capability import Presented
 from authz.model.limit import LimitReached, Reached
 from authz.model.record import Committed, Event
 from authz.ports import Bundles, CapabilitySource, Clock, CommitUnit, Ledger, LineReader
-from authz.service.asking import read_approvals
+from authz.service.asking import foresee_asking, read_approvals
 from authz.service.bundles import Admitted
 from authz.service.lines import read_lines
 from authz.service.sessions import read_session
@@ -79,7 +79,12 @@ class ExplanationService:
             if begun.outcome is not None and needs_approvals(begun.outcome, may_be_denied=may_be_denied):
                 approvals = await read_approvals(self._ledger, call, begun.outcome, facts)
                 facts, _ = await self._gather(call, explained, ruleset, presented)
-                begun = begin(call, replace(facts, lines=lines, reached=reached, approvals=approvals))
+                facts = replace(facts, lines=lines, reached=reached, approvals=approvals)
+                begun = begin(call, facts)
+                if begun.outcome is not None:
+                    kept = await foresee_asking(self._ledger, call, begun.outcome, facts)
+                    if kept is not None:
+                        begun = begin(call, facts, kept_from_asking_by=kept)
             told = document(await asyncio.to_thread(finish, begun))
             event = explanation_event(
                 caller=caller, told=told, redactor=self._redactor, now_ms=begun.facts.now_ms, call=call

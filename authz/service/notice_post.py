@@ -66,9 +66,10 @@ class Poster:
         body = delivery.notice.body
         if webhook.format is WebhookFormat.SLACK:
             body = slack_message(body)
-        headers = {"Content-Type": "application/json"} | sign_headers(
+        signed = sign_headers(
             webhook.keys, message_id=delivery.message_id, at_seconds=now_ms // 1000, body=body
         )
+        headers = {"Content-Type": "application/json", **signed}
         client = self._clients[webhook.url.startswith("https:")]
         try:
             async with (

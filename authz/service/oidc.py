@@ -131,15 +131,17 @@ class OidcService:
         )
         provider = client.provider
         named = _groups(claims, provider.groups_claim)
-        roles = frozenset().union(*(provider.roles.get(group, ()) for group in named))
-        groups = frozenset().union(*(provider.groups.get(group, ()) for group in named))
-        if not roles:
-            raise OidcRefused("none of your groups at the identity provider has a role here")
-        account = await self._account_of(provider, claims, frozenset(map(str, roles)))
-        return account, frozenset(map(str, groups))
+        roles: frozenset[str] = frozenset().union(*(provider.roles.get(group, ()) for group in named))
+        groups: frozenset[str] = frozenset().union(*(provider.groups.get(group, ()) for group in named))
+        account = await self._account_of(provider, claims, roles, groups)
+        return account, groups
 
     async def _account_of(
-        self, provider: OidcProvider, claims: Mapping[str, Any], roles: frozenset[str]
+        self,
+        provider: OidcProvider,
+        claims: Mapping[str, Any],
+        roles: frozenset[str],
+        groups: frozenset[str],
     ) -> Account:
         person = _person(claims, provider.person_claim)
         identity = await self._ledger.find_identity(provider.tenant, provider.issuer, claims["sub"])
@@ -155,6 +157,10 @@ class OidcService:
             raise OidcRefused("the identity provider calls you another person than before")
         if known is not None and known.disabled_at_ms:
             raise OidcRefused("your account is disabled")
+        if not roles:
+            if known is not None and identity is not None:
+                await self._end(known)
+            raise OidcRefused("none of your groups at the identity provider has a role here")
         account = _changed(known, provider, person, claims, roles, self._clock.now_ms())
         if identity is None:
             bound = OidcIdentity(
@@ -164,7 +170,7 @@ class OidcService:
                 account_id=account.account_id,
             )
             writes.append(IdentityAdd(identity=bound))
-        if known is not None and known.roles - roles:
+        if known is not None and (known.roles - roles or await self._was_in_others(known, groups)):
             writes.append(SessionsEnd(tenant=provider.tenant, account_id=account.account_id))
         if not writes and account == known:
             return account
@@ -172,6 +178,18 @@ class OidcService:
             account, Change.FROM_PROVIDER, By.PROVIDER, AccountPut(account=account), *writes
         )
         return dataclasses.replace(account, version=account.version + 1)
+
+    async def _was_in_others(self, account: Account, groups: frozenset[str]) -> bool:
+        """Whether a session goes on with a group that the person is not in any more."""
+        sessions = await self._ledger.find_person_sessions(account.tenant, account.account_id)
+        return any(session.groups - groups for session in sessions)
+
+    async def _end(self, account: Account) -> None:
+        """Whom the provider gives no role has none, also where it came in before."""
+        if account.roles:
+            void = dataclasses.replace(account, roles=frozenset())
+            over = SessionsEnd(tenant=account.tenant, account_id=account.account_id)
+            await self._people.change(void, Change.FROM_PROVIDER, By.PROVIDER, AccountPut(account=void), over)
 
     def _nonce(self, browser: str) -> str:
         return self._challenges.derive(Purpose.OIDC, "nonce", browser)
@@ -212,7 +230,7 @@ def _person(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _is_plain(person: str) -> bool:
-    """Whether it is spelled as names are: nobody is somebody else by a space or by another form of a letter."""
+    """Whether it is spelled as names are: nobody is somebody else by a space or another form of a letter."""
     return person.isprintable() and person == person.strip() and unicodedata.is_normalized("NFKC", person)
 
 

@@ -1,22 +1,24 @@
 """Speaking to an OpenID provider: discovery, the code for tokens, and the ID token's claims, by Authlib.
 
 OpenID Connect Core 1.0 (3.1), Discovery 1.0, RFC 7636 (PKCE), RFC 9207 (`iss` in the answer). Requests go to
-the configured issuer and to the origins that were configured beside it, and follow no redirect.
+the configured issuer and to the origins that were configured beside it, and follow no redirect. A provider is
+one tenant's, and the service is all tenants': what it answers is bounded, in size and in time.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 import httpx
-from authlib.integrations.httpx_client import AsyncOAuth2Client, OAuthError  # type: ignore[import-untyped]
+from authlib.oauth2.client import OAuth2Client  # type: ignore[import-untyped]
 from authlib.oidc.core import CodeIDToken  # type: ignore[import-untyped]
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from authz.core.strict_json import loads
-from authz.errors import AuthzError, Unauthenticated
+from authz.errors import AuthzError, MalformedInput, Unauthenticated
 from authz.model.oidc import OidcProvider
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -71,7 +73,14 @@ class ProviderClient:
 
     def authorization_url(self, endpoints: Endpoints, *, state: str, nonce: str, verifier: str) -> str:
         """Where the browser goes."""
-        url, _ = self._client().create_authorization_url(
+        client = OAuth2Client(
+            session=None,
+            client_id=self.provider.client_id,
+            scope=" ".join(self.provider.scopes),
+            redirect_uri=self._redirect_uri,
+            code_challenge_method="S256",
+        )
+        url, _ = client.create_authorization_url(
             endpoints.authorization, state=state, nonce=nonce, code_verifier=verifier
         )
         return str(url)
@@ -80,20 +89,28 @@ class ProviderClient:
         self, endpoints: Endpoints, *, code: str, nonce: str, verifier: str, now_ms: int
     ) -> Mapping[str, Any]:
         """The claims of the ID token that the code is for. Raises `OidcRefused`, `OidcUnavailable`."""
-        try:
-            async with self._client() as client:
-                token = await client.fetch_token(
-                    endpoints.token, grant_type="authorization_code", code=code, code_verifier=verifier
-                )
-        except OAuthError as fault:
-            raise OidcRefused("the identity provider does not take its own code, try again") from fault
-        except Exception as fault:
-            raise OidcUnavailable("the identity provider did not answer, try again") from fault
+        token = await self._redeem(endpoints.token, code, verifier)
         id_token, access_token = token.get("id_token"), token.get("access_token")
         if not isinstance(id_token, str):
             raise OidcRefused("the identity provider sent no ID token")
         keys = await self._fetch(endpoints.jwks)
         return self._verified(id_token, access_token, keys, nonce=nonce, now_ms=now_ms)
+
+    async def _redeem(self, url: str, code: str, verifier: str) -> Mapping[str, Any]:
+        """The token request (RFC 6749, 4.1.3), with the client's id and secret as 2.3.1 has them encoded."""
+        sent = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect_uri,
+            "code_verifier": verifier,
+        }
+        who = httpx.BasicAuth(quote_plus(self.provider.client_id), quote_plus(self.provider.client_secret))
+        status, document = await _ask("POST", url, data=sent, auth=who)
+        if status in (httpx.codes.BAD_REQUEST, httpx.codes.UNAUTHORIZED):
+            raise OidcRefused("the identity provider does not take its own code, try again")
+        if status != httpx.codes.OK or document is None:
+            raise OidcUnavailable("the identity provider did not answer, try again")
+        return document
 
     def _verified(
         self, id_token: str, access_token: object, keys: Mapping[str, Any], *, nonce: str, now_ms: int
@@ -137,19 +154,6 @@ class ProviderClient:
             raise OidcRefused("what the identity provider said could not be verified")
         return dict(claims)
 
-    def _client(self) -> Any:
-        return AsyncOAuth2Client(
-            client_id=self.provider.client_id,
-            client_secret=self.provider.client_secret,
-            token_endpoint_auth_method="client_secret_basic",
-            scope=" ".join(self.provider.scopes),
-            redirect_uri=self._redirect_uri,
-            code_challenge_method="S256",
-            timeout=TIMEOUT_SECONDS,
-            trust_env=False,
-            follow_redirects=False,
-        )
-
     def _endpoint(self, document: Mapping[str, Any], name: str) -> str:
         url = document.get(name)
         if not isinstance(url, str) or _origin(url) not in {
@@ -160,23 +164,36 @@ class ProviderClient:
         return url
 
     async def _fetch(self, url: str) -> Mapping[str, Any]:
-        body = bytearray()
-        try:
-            async with (
-                httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as client,
-                client.stream("GET", url, headers={"accept": "application/json"}) as response,
-            ):
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > MAX_DOCUMENT_BYTES:
-                        raise OidcUnavailable("the identity provider answers too much")
-                status = response.status_code
-            document = loads(bytes(body)) if status == httpx.codes.OK else None
-        except (httpx.HTTPError, httpx.InvalidURL) as fault:
-            raise OidcUnavailable("the identity provider did not answer, try again") from fault
-        if not isinstance(document, dict):
+        status, document = await _ask("GET", url)
+        if status != httpx.codes.OK or document is None:
             raise OidcUnavailable("the identity provider did not answer as one does, try again")
         return document
+
+
+async def _ask(method: str, url: str, **sent: Any) -> tuple[int, Mapping[str, Any] | None]:
+    """The status, and the object that came with it; `None` for anything else. Raises `OidcUnavailable`."""
+    body = bytearray()
+    # Compressed, little that arrives can be much that is kept.
+    headers = {"accept": "application/json", "accept-encoding": "identity"}
+    try:
+        async with (
+            # For all of it: the client's own is for each piece.
+            asyncio.timeout(TIMEOUT_SECONDS),
+            httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as client,
+            client.stream(method, url, headers=headers, **sent) as response,
+        ):
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MAX_DOCUMENT_BYTES:
+                    raise OidcUnavailable("the identity provider answers too much")
+            status = response.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as fault:
+        raise OidcUnavailable("the identity provider did not answer, try again") from fault
+    try:
+        document = loads(bytes(body))
+    except MalformedInput:
+        document = None
+    return status, document if isinstance(document, dict) else None
 
 
 def _only_public(keys: Mapping[str, Any]) -> Any:

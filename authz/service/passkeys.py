@@ -54,6 +54,8 @@ from authz.service.sign_in import LinkFor, SignInService, use_of
 MAX_LABEL: Final = 64
 MAX_PASSKEYS: Final = 20
 RP_NAME: Final = "authz"
+_PROVIDER: Final = "passkey.provider"
+_ELSEWHERE: Final = "sign in with your organization; your passkey signs approvals only"
 _VERIFIED: Final = UserVerificationRequirement.REQUIRED
 
 
@@ -161,10 +163,13 @@ class PasskeyService:
             if not self._people.is_in_force(account, SignInMethod.PASSKEY):
                 raise PasskeyRefused(REFUSED, code="passkey.account")
             if await self._is_vouched_for(account):
-                raise PasskeyRefused(REFUSED, code="passkey.provider")
+                raise PasskeyRefused(REFUSED, code=_PROVIDER)
         except PasskeyRefused as refused:
+            # Only what fails is counted: whoever knows the id of a passkey must not keep its person out.
+            self._limits.check("passkey", passkey.credential_id, PER_SUBJECT)
             await self._people.refuse_sign_in(account.tenant, account, SignInMethod.PASSKEY, refused.code)
-            raise PasskeyRefused(REFUSED) from refused
+            # Who has just proven to be its person may be told the way in.
+            raise PasskeyRefused(_ELSEWHERE if refused.code == _PROVIDER else REFUSED) from refused
         return await self._people.open_session(account, SignInMethod.PASSKEY, use, proof=proof)
 
     async def begin_approval(self, person: SignedIn, request: ApprovalRequest) -> Mapping[str, Any]:
@@ -191,6 +196,7 @@ class PasskeyService:
     ) -> VerifiedAssertion:
         """What a passkey of this person signed for this request, used up. Raises `PasskeyRefused`."""
         _check_browser(person)
+        self._limits.check("approval by", person.account.account_id, PER_SUBJECT)
         nonce = from_base64url(text_of(assertion, "nonce")) or b""
         proof = self._challenges.check(
             nonce, Purpose.APPROVAL, *_bound(person, request), now_ms=self._clock.now_ms()
@@ -236,10 +242,7 @@ class PasskeyService:
         await self._people.change(person.account, Change.PASSKEY_REMOVED, By.PERSON, *writes, told=told)
 
     async def _is_vouched_for(self, account: Account) -> bool:
-        """Whether a provider says what the account may do: then whoever it turns away is not let in beside it.
-
-        A passkey of such an account signs approvals.
-        """
+        """Whether a provider says what the account may do: whom it turns away is not let in beside it."""
         if account.tenant not in self._provided:
             return False
         return await self._ledger.has_identity(account.tenant, account.account_id)
@@ -301,9 +304,7 @@ class PasskeyService:
         return (AccountPut(account=account), PasskeyAdd(passkey=passkey))
 
     async def _find(self, credential: Mapping[str, Any]) -> Passkey | None:
-        credential_id = text_of(credential, "id")
-        self._limits.check("passkey", credential_id[:128], PER_SUBJECT)
-        return await self._ledger.find_passkey(credential_id)
+        return await self._ledger.find_passkey(text_of(credential, "id"))
 
     def _used(self, passkey: Passkey, credential: Mapping[str, Any], challenge: bytes) -> PasskeyUse:
         """What a browser says was signed, verified (7.2). A count that does not rise is a copied key."""

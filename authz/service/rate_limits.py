@@ -4,6 +4,7 @@ Each replica counts for itself, so many replicas take as many more tries. What i
 bits and signatures: this keeps strangers from filling the log and using up the processor, not from guessing.
 """
 
+import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class Rate:
 
 
 PER_ADDRESS: Final = Rate(tries=60, seconds_each=1.0)
-"""Of one client address; behind a proxy that is everybody."""
+"""Of one client, by its address. Behind a proxy that is not among `trusted_proxies` that is everybody."""
 PER_SUBJECT: Final = Rate(tries=10, seconds_each=6.0)
 """Of one account, link, code or passkey."""
 
@@ -51,3 +52,15 @@ class RateLimits:
 
     def __len__(self) -> int:
         return len(self._buckets)
+
+
+def network_of(address: str) -> str:
+    """What of an address is one client's: of IPv6 the /64, all of which a single one may have."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.version == 4:
+        return str(found)
+    mapped = found.ipv4_mapped
+    return str(mapped or ipaddress.ip_network((found, 64), strict=False))

@@ -15,7 +15,7 @@ from authz.model.account import Account, SignedIn, SignInMethod
 from authz.model.account_writes import LinkAdd, LinkKind, LinkUse, SignInLink
 from authz.ports import Clock, Ledger
 from authz.service.people import Opened, PeopleService, digest_secret
-from authz.service.rate_limits import PER_ADDRESS, PER_SUBJECT, RateLimits
+from authz.service.rate_limits import PER_ADDRESS, PER_SUBJECT, RateLimits, network_of
 
 CODE_LIFETIME_MS: Final = 5 * 60 * 1000
 CODE_PREFIX: Final = "azc_"
@@ -66,7 +66,7 @@ class SignInService:
 
     def check_rate(self, address: str) -> None:
         """Count one try from that client address. Raises `TooManyRequests`."""
-        self._limits.check("address", address, PER_ADDRESS)
+        self._limits.check("address", network_of(address), PER_ADDRESS)
 
     async def look_at_link(self, token: str) -> LinkFor:
         """What a link is good for, without using it: programs look at links before people do.

@@ -7,13 +7,21 @@ from typing import Any
 from sqlalchemy import BigInteger, Select, Update, bindparam, select, update
 
 from authz.model.account import Account
-from authz.model.account_writes import OidcIdentity, Passkey, PersonOrder, SignInLink, StoredSession
+from authz.model.account_writes import (
+    OidcIdentity,
+    Passkey,
+    PersonOrder,
+    PersonSession,
+    SignInLink,
+    StoredSession,
+)
 from authz.store.account_rows import (
     read_account,
     read_identity,
     read_link,
     read_order,
     read_passkey,
+    read_session,
     read_stored_session,
 )
 from authz.store.account_tables import (
@@ -73,6 +81,13 @@ class AccountReader(abc.ABC):
         )
         rows = await self._people(found, session_id)
         return read_stored_session(rows[0]) if rows else None
+
+    async def find_person_sessions(self, tenant: str, account_id: str) -> Sequence[PersonSession]:
+        """See `AccountReads.find_person_sessions`."""
+        session = PERSON_SESSIONS.c
+        found = select(*session).where(session.tenant == tenant, session.account_id == account_id)
+        found = found.order_by(session.created_at_ms, session.session_id)
+        return [read_session(row) for row in await self._people(found, tenant, account_id)]
 
     async def find_passkey(self, credential_id: str) -> Passkey | None:
         """See `AccountReads.find_passkey`."""

@@ -87,6 +87,15 @@ class MemoryAccounts:
             return None
         return StoredSession(session=session, account=self._people.accounts[session.account_id])
 
+    async def find_person_sessions(self, tenant: str, account_id: str) -> Sequence[PersonSession]:
+        self._check_available()
+        found = [
+            each
+            for each in self._people.sessions.values()
+            if (each.tenant, each.account_id) == (tenant, account_id)
+        ]
+        return sorted(found, key=lambda each: (each.created_at_ms, each.session_id))
+
     async def find_passkey(self, credential_id: str) -> Passkey | None:
         self._check_available()
         return self._people.passkeys.get(credential_id)

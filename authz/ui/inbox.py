@@ -88,7 +88,8 @@ async def events(request: Request) -> Response:
 async def _stream(request: Request, person: SignedIn) -> AsyncIterator[str]:
     waits = services_of(request).approvals.waits
     try:
-        with waits.place(person.session_id):
+        # Of the person, as for the API: not so many for every session that it opens.
+        with waits.place(f"account:{person.tenant}/{person.account.account_id}"):
             async with waits.listen(person.tenant) as listener:
                 yield "event: ready\ndata:\n\n"
                 while not listener.is_over:

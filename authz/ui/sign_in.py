@@ -189,7 +189,7 @@ def visitor_of(request: Request) -> str:
 
 
 def address_of(request: Request) -> str:
-    """Of the client, as the connection has it: what a header says of it anybody can write."""
+    """Of the client, as the connection has it, or one of the configured `trusted_proxies` says."""
     return request.client.host if request.client is not None else ""
 
 

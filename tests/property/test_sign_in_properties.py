@@ -1,15 +1,16 @@
 """After signing in nobody is led elsewhere, and a challenge holds for what it was made for alone."""
 
+from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urljoin, urlsplit
 
 import can_ada
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from authz.core.approval_challenge import approval_challenge
 from authz.errors import TooManyRequests
 from authz.service.one_time import Challenges, Purpose
-from authz.service.rate_limits import Rate, RateLimits
+from authz.service.rate_limits import Rate, RateLimits, network_of
 from authz.ui.session import START, safe_next
 
 BASE = "https://authz.example.test/ui/sign-in"
@@ -122,3 +123,17 @@ def test_tries_are_bounded_and_so_is_what_is_remembered(tries: list[tuple[int, f
         assert len(limits) <= 8
     assert allowed + refused == len(tries)
     assert min(3, len(tries)) <= allowed <= 3 + now / 10.0 + 1
+
+
+@given(st.ip_addresses(v=6), st.integers(0, 2**64 - 1))
+def test_all_addresses_that_one_client_may_have_are_one(address: IPv6Address, host: int) -> None:
+    neighbour = IPv6Address((int(address) >> 64 << 64) | host)
+    assume(address.ipv4_mapped is None and neighbour.ipv4_mapped is None)
+    assert network_of(str(address)) == network_of(str(neighbour))
+    assert network_of(str(address)) != network_of(str(IPv6Address(int(address) ^ (1 << 64))))
+
+
+@given(st.ip_addresses(v=4), st.text())
+def test_other_addresses_are_themselves(address: IPv4Address, text: str) -> None:
+    assert network_of(str(address)) == network_of(f"::ffff:{address}") == str(address)
+    network_of(text)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import secrets
 import threading
 import time
@@ -38,6 +39,8 @@ class Provider:
     answer: dict[str, str] = field(default_factory=dict)
     """Laid over what the browser is sent back with."""
     token_status: int = 200
+    padding: int = 0
+    """Bytes of blanks before the answer of its token endpoint."""
     now_s: int | None = None
     own_key: rsa.RSAPrivateKey = field(
         default_factory=lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -108,14 +111,13 @@ def application(provider: Provider) -> FastAPI:
         )
         if not good or asked is None:
             return JSONResponse({"error": "invalid_grant"}, 400)
-        return JSONResponse(
-            {
-                "access_token": secrets.token_urlsafe(16),
-                "token_type": "Bearer",
-                "expires_in": 300,
-                "id_token": provider.id_token(asked["nonce"]),
-            }
-        )
+        answer = {
+            "access_token": secrets.token_urlsafe(16),
+            "token_type": "Bearer",
+            "expires_in": 300,
+            "id_token": provider.id_token(asked["nonce"]),
+        }
+        return Response(b" " * provider.padding + json.dumps(answer).encode(), media_type="application/json")
 
     @app.get("/jwks")
     async def jwks() -> Any:

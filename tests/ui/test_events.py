@@ -56,3 +56,17 @@ async def test_nobody_listens_without_a_session(service: Service) -> None:
     answered = await service.client.get("/ui/events")
 
     assert answered.status_code == 303
+
+
+async def test_a_person_has_so_many_streams_in_all_of_its_sessions(tmp_path: Path) -> None:
+    async with site(tmp_path, approval_waiters_per_caller=1) as service:
+        grace, elsewhere = await visitor(service, "grace"), await visitor(service, "grace")
+        heidi = await visitor(service, "heidi")
+        streams = [
+            streaming(service.application, "/ui/events", {"cookie": each.cookie})
+            for each in (grace, elsewhere, heidi)
+        ]
+        async with streams[0] as first, streams[1] as second, streams[2] as other:
+            assert await first.piece() == b"event: ready\ndata:\n\n"
+            assert await second.piece() == b": too many pages are open\n\n"
+            assert await other.piece() == b"event: ready\ndata:\n\n"

@@ -10,9 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from authz.config import Config
 from authz.model.account_writes import OrderKind
+from authz.service.oidc_provider import MAX_DOCUMENT_BYTES
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, running_provider
 from tests.support.service import Service
-from tests.ui.test_signing_in import order
+from tests.ui.test_signing_in import invited, order, sign_in, sign_out
 from tests.ui.visitor import ORIGIN, rules
 
 
@@ -22,8 +23,15 @@ def process() -> Iterator[Provider]:
         yield provider
 
 
+@pytest.fixture(scope="module")
+def others() -> Iterator[Provider]:
+    """Another tenant's."""
+    with running_provider() as provider:
+        yield provider
+
+
 @pytest.fixture
-async def service(tmp_path: Path, process: Provider) -> AsyncIterator[Service]:
+async def service(tmp_path: Path, process: Provider, others: Provider) -> AsyncIterator[Service]:
     configured: Any = {
         "issuer": process.issuer,
         "client_id": CLIENT_ID,
@@ -32,8 +40,14 @@ async def service(tmp_path: Path, process: Provider) -> AsyncIterator[Service]:
         "groups": {"people": ["finance"], "elsewhere": ["staff"]},
         "roles": {"people": ["approve"], "auditors": ["audit"]},
     }
-    config = Config(data_dir=tmp_path, public_url=ORIGIN, oidc={"default": configured})
-    async with Service.running(tmp_path, {"default": rules()}, config=config) as running:
+    theirs: Any = {**configured, "issuer": others.issuer}
+    config = Config(
+        data_dir=tmp_path,
+        public_url=ORIGIN,
+        tenants={"other": tmp_path},
+        oidc={"default": configured, "other": theirs},
+    )
+    async with Service.running(tmp_path, {"default": rules(), "other": rules()}, config=config) as running:
         process.now_s = running.clock.at_ms // 1000
         yield running
 
@@ -43,7 +57,7 @@ def provider(process: Provider) -> Iterator[Provider]:
     """Says what is good, until a test changes it."""
     yield process
     fresh = Provider(issuer=process.issuer, own_key=process.own_key)
-    for name in ("claims", "algorithm", "key", "document", "answer", "token_status"):
+    for name in ("claims", "algorithm", "key", "document", "answer", "token_status", "padding"):
         setattr(process, name, getattr(fresh, name))
 
 
@@ -107,6 +121,9 @@ BAD_TOKENS: dict[str, dict[str, Any]] = {
     "a shared secret": {"key": CLIENT_SECRET * 8, "algorithm": "HS256"},
     "no signature": {"key": "", "algorithm": "none"},
     "no person": {"claims": {"preferred_username": None}},
+    "a person with a space at the end": {"claims": {"preferred_username": "ada "}},
+    "a person in other letters": {"claims": {"preferred_username": "\uff41da"}},
+    "a person that nobody sees": {"claims": {"preferred_username": "ada\u200b"}},
     "a person that is no text": {"claims": {"preferred_username": {"__entity": "x"}}},
     "no groups": {"claims": {"groups": None}},
     "groups that are a text": {"claims": {"groups": "people"}},
@@ -152,6 +169,17 @@ async def test_a_provider_that_does_not_answer_is_said_to_be_down(
     page = await come_back(browser)
     assert page.status_code == 503, page.text
     assert "authz-session" not in browser.cookies
+
+
+async def test_a_provider_that_says_too_much_is_not_heard_out(
+    browser: httpx.AsyncClient, provider: Provider
+) -> None:
+    provider.padding = MAX_DOCUMENT_BYTES
+    page = await come_back(browser)
+    assert page.status_code == 503, page.text
+    assert "authz-session" not in browser.cookies
+    provider.padding = 1000
+    assert (await come_back(browser)).status_code == 200
 
 
 @pytest.mark.parametrize("answer", [{"error": "access_denied"}, {"code": ""}, {"iss": "https://other.test"}])
@@ -207,3 +235,72 @@ async def test_a_lost_role_ends_the_sessions_of_before(
     now = await people.session_of(browser.cookies["authz-session"])
     assert now is not None
     assert now.account.roles == frozenset({"approve"})
+
+
+async def test_another_tenants_provider_gets_no_code_of_this_one(
+    service: Service, browser: httpx.AsyncClient, provider: Provider, others: Provider
+) -> None:
+    """Mix-up (RFC 9700, 4.4): the other provider sends its visitor on to this one, under its own state.
+
+    Where the visitor came back to the place of both, its code went to the other provider, who could finish a
+    sign-in with it that it began itself: same challenge, same nonce.
+    """
+    async with httpx.AsyncClient(transport=service.client._transport, base_url=ORIGIN) as attacker:
+        begun = await attacker.get("/ui/oidc/start", params={"tenant": "default"})
+    led_to_the_other = await browser.get("/ui/oidc/start", params={"tenant": "other"})
+    theirs = httpx.URL(led_to_the_other.headers["location"]).params["state"]
+    led_on = httpx.URL(begun.headers["location"]).copy_set_param("state", theirs)
+    async with httpx.AsyncClient(trust_env=False) as elsewhere:
+        back = (await elsewhere.get(led_on)).headers["location"]
+    others.asked.clear()
+
+    page = await browser.get(back)
+
+    assert page.status_code == 401
+    assert "token" not in others.asked
+    assert httpx.URL(back).path == "/ui/oidc/callback/default"
+    assert httpx.URL(led_to_the_other.headers["location"]).params["redirect_uri"].endswith("/callback/other")
+
+
+async def test_whom_the_provider_turns_away_does_not_come_in_by_passkey(
+    service: Service, browser: httpx.AsyncClient, provider: Provider
+) -> None:
+    made = await invited(service, browser, "heidi")
+    await sign_out(browser)
+    assert (await sign_in(browser, made)).status_code == 200
+    await sign_out(browser)
+    provider.claims = {"preferred_username": "heidi"}
+    assert (await come_back(browser)).status_code == 200
+    await sign_out(browser)
+    provider.answer = {"error": "access_denied"}
+    assert (await come_back(browser)).status_code == 401
+
+    answered = await sign_in(browser, made)
+
+    assert answered.status_code == 401
+    assert "your organization" in answered.json()["message"]
+    assert (await service.records())[-1]["why"] == "passkey.provider"
+    assert "authz-session" not in browser.cookies
+
+
+@pytest.mark.parametrize("kept", [[], ["auditors"]])
+async def test_what_the_provider_takes_away_is_gone_in_the_sessions_of_before(
+    service: Service, browser: httpx.AsyncClient, provider: Provider, kept: list[str]
+) -> None:
+    """Of its groups as of its roles: it is groups that approve. Also where nobody is let in by it."""
+    provider.claims = {"groups": ["people", "elsewhere", "auditors"]}
+    await come_back(browser)
+    before = browser.cookies["authz-session"]
+    provider.claims = {"groups": [*kept, *(["people"] if kept else ["elsewhere"])]}
+    browser.cookies.clear()
+
+    page = await come_back(browser)
+
+    assert page.status_code == (200 if kept else 401)
+    people = service.application.services.people.people
+    assert await people.session_of(before) is None
+    account = await service.ledger.find_account_of("default", "kim")
+    assert account is not None
+    assert account.roles == (frozenset({"approve", "audit"}) if kept else frozenset())
+    provider.claims = {}
+    assert (await come_back(browser)).status_code == 200, "what it gives back is there again"

@@ -1,11 +1,17 @@
 """What keeps other sites, strangers and other people's accounts out of the pages."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
+import anyio
 import httpx
 import pytest
 
+from authz.core.account_event import By, Change
+from authz.model.account_writes import AccountPut
 from tests.support.service import Service
 from tests.ui.visitor import IBAN, ask, forms_of, site, visitor
 
@@ -196,3 +202,89 @@ async def test_a_session_that_ended_answers_nothing_any_more(service: Service) -
     assert signed_out.status_code == 303
     assert answered.status_code == 401
     assert await service.records(type="approval.approved") == []
+
+
+async def test_whoever_is_out_before_its_form_is_there_answers_nothing(service: Service) -> None:
+    asked = await ask(service, "open/pay", PAY)
+    grace = await visitor(service, "grace")
+    page = await grace.get(f"/ui/approvals/{asked}")
+    form = next(form for form in forms_of(page.text) if form.form_id == "approve")
+    body = urlencode({**form.fields, "answer": "approve"}).encode()
+
+    async def meanwhile_disabled() -> AsyncIterator[bytes]:
+        yield body[:10]
+        account = await service.ledger.find_account_of("default", "grace")
+        assert account is not None
+        out = replace(account, disabled_at_ms=service.clock.now_ms())
+        people = service.application.services.people.people
+        await people.change(out, Change.DISABLED, By.OPERATOR, AccountPut(account=out))
+        yield body[10:]
+
+    answered = await grace.client.post(
+        form.action,
+        content=meanwhile_disabled(),
+        headers={
+            "cookie": grace.cookie,
+            "origin": "http://localhost:8700",
+            "sec-fetch-site": "same-origin",
+            "content-type": "application/x-www-form-urlencoded",
+        },
+    )
+
+    assert answered.status_code == 401
+    assert await service.records(type="approval.approved") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/ui/sign-in/link", "application/x-www-form-urlencoded"),
+        ("/ui/cli-session", "application/json"),
+        ("/ui/passkeys/sign-in", "application/json"),
+    ],
+)
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, media_type: str
+) -> None:
+    """Strangers may send these: with a connection for each they could keep everybody else out."""
+    monkeypatch.setattr("authz.ui.bodies.BODY_TIMEOUT_SECONDS", 0)
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"c"
+        await anyio.sleep_forever()
+
+    answered = await service.client.post(path, content=never(), headers={"content-type": media_type})
+
+    assert answered.status_code == 408
+    assert answered.headers["connection"] == "close"
+    check_headers(answered)
+
+
+async def test_whoever_leaves_before_its_form_is_there_is_no_fault_of_ours(service: Service) -> None:
+    sent: list[Any] = []
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/ui/sign-in/link",
+        "raw_path": b"/ui/sign-in/link",
+        "query_string": b"",
+        "scheme": "http",
+        "root_path": "",
+        "client": ("127.0.0.1", 5),
+        "server": ("localhost", 8700),
+        "headers": [(b"host", b"localhost:8700"), (b"content-type", b"application/x-www-form-urlencoded")],
+    }
+    messages: Iterator[dict[str, Any]] = iter(
+        [{"type": "http.request", "body": b"c", "more_body": True}, {"type": "http.disconnect"}]
+    )
+
+    async def receive() -> dict[str, Any]:
+        return next(messages)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await service.application(scope, receive, send)
+
+    assert sent[0]["status"] == 400

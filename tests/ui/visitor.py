@@ -62,10 +62,10 @@ def rules(terms: str = "", reason: str = "Money leaves the house.") -> Ruleset:
 
 
 @asynccontextmanager
-async def site(folder: Path, terms: str = "") -> AsyncIterator[Service]:
+async def site(folder: Path, terms: str = "", **settings: Any) -> AsyncIterator[Service]:
     """The service with two tenants under the same rules."""
     rulesets = {"default": rules(terms), "other": rules(terms)}
-    config = Config(data_dir=folder, public_url=ORIGIN, tenants={"other": folder})
+    config = Config(data_dir=folder, public_url=ORIGIN, tenants={"other": folder}, **settings)
     async with Service.running(folder, rulesets, config=config) as service:
         yield service
 

@@ -49,6 +49,20 @@ def test_a_boolean_is_no_number(tmp_path: Path) -> None:
             load_config({"AUTHZ_CONFIG": str(file)})
 
 
+def test_proxies_are_addresses_and_networks(tmp_path: Path) -> None:
+    file = tmp_path / "authz.toml"
+    file.write_text('trusted_proxies = ["10.0.0.0/8", "::1"]\n')
+    given = [
+        load_config({}),
+        load_config({"AUTHZ_CONFIG": str(file)}),
+        load_config({"AUTHZ_TRUSTED_PROXIES": "10.0.0.0/8, ::1"}),
+    ]
+    assert [[str(network) for network in config.trusted_proxies] for config in given] == [
+        [],
+        *[["10.0.0.0/8", "::1/128"]] * 2,
+    ]
+
+
 def test_tenants_come_from_the_file(tmp_path: Path) -> None:
     file = tmp_path / "authz.toml"
     file.write_text('policies = "a"\n[tenants]\nacme = "b"\n')
@@ -64,6 +78,9 @@ def test_tenants_come_from_the_file(tmp_path: Path) -> None:
         ({"AUTHZ_PORT": "0"}, "`port`"),
         ({"AUTHZ_PORT": "70000"}, "`port`"),
         ({"AUTHZ_PORT": "eight"}, "`port`"),
+        ({"AUTHZ_TRUSTED_PROXIES": "*"}, "`trusted_proxies"),
+        ({"AUTHZ_TRUSTED_PROXIES": "10.0.0.1,secret-but-short"}, "`trusted_proxies"),
+        ({"AUTHZ_TRUSTED_PROXIES": "10.0.0.1/8"}, "`trusted_proxies"),
         ({"AUTHZ_LOG_LEVEL": "loud"}, "`log_level`"),
         ({"AUTHZ_DECISION_TTL_SECONDS": "0"}, "`decision_ttl_seconds`"),
         ({"AUTHZ_APPROVAL_PENDING_SECONDS": "9"}, "`approval_pending_seconds`"),

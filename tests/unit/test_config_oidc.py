@@ -69,3 +69,10 @@ def test_lifetimes_have_bounds(name: str, value: Any) -> None:
 def test_providers_are_of_the_file_alone() -> None:
     with pytest.raises(ConfigError, match="`AUTHZ_OIDC` is no setting"):
         load_config({"AUTHZ_OIDC": "x"})
+
+
+@pytest.mark.parametrize("url", ["https://authz.example", "http://localhost:8700", "http://127.0.0.1:8700"])
+def test_sessions_travel_where_nobody_reads_them(tmp_path: Path, url: str) -> None:
+    assert load(tmp_path, f'public_url = "{url}"\n{GOOD}').public_url == url
+    with pytest.raises(ConfigError, match="`oidc` needs a `public_url` with `https`"):
+        load(tmp_path, f'public_url = "http://authz.example"\n{GOOD}')

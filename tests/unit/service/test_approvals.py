@@ -93,6 +93,26 @@ async def test_of_a_call_with_a_secret_the_log_has_keyed_digests_and_no_receipt(
     assert "/approval/fingerprint" in record["redacted"]
 
 
+async def test_its_receipts_are_for_who_may_answer_and_who_audits_and_for_nobody_else() -> None:
+    """The digest of a secret stands in one, and the log does not have it."""
+    world = await Answering.of(asking())
+    secret = call("fs/file_edit", path="/workspace/a", text="hunter2", provenance={"/text": source("secret")})
+    approval_id = await world.ask(secret)
+    assert await world.approvals.receipts(signed_in("grace"), approval_id) == (), "nobody said yes yet"
+    await world.approve(signed_in("grace"), approval_id)
+
+    for person in (signed_in("linus"), signed_in("mallory", "audit"), signed_in("ada", "policy")):
+        votes = await world.approvals.receipts(person, approval_id)
+        assert not isinstance(votes, Refused), person
+        (vote,) = votes
+        assert isinstance(check_receipt(vote.receipt, KEYS), Receipt)
+    for person in (signed_in("mallory"), signed_in("linus", "policy")):
+        found = await world.approvals.receipts(person, approval_id)
+        assert isinstance(found, Refused), person
+    with pytest.raises(NotFound):
+        await world.approvals.receipts(signed_in("grace", tenant="other"), approval_id)
+
+
 async def test_two_people_are_needed_where_a_rule_wants_two() -> None:
     world = await Answering.of(TWO)
     approval_id = await world.ask()
@@ -253,6 +273,24 @@ async def test_a_no_ends_it_reaches_the_agent_and_sticks_in_the_session() -> Non
         assert "not on a Friday" in decision.message
     (record,) = world.records("approval.denied")
     assert record["denial"] == {"person": "grace", "reason": "not on a Friday", "saw_shown": None}
+
+
+async def test_a_yes_to_what_was_denied_in_another_way_is_told_to_be_for_nothing() -> None:
+    """AP2: two requests for one call, since its values came from elsewhere; a no to one is a no to both."""
+    world = await Answering.of(asking())
+    made = call("fs/file_read", path="/workspace/a", provenance={"/path": source("user")})
+    worse = call("fs/file_read", path="/workspace/a", provenance={"/path": source("web")})
+    first, second = await world.ask(made), await world.ask(world.fresh(worse))
+    assert first != second
+    assert (await world.approvals.page(signed_in("linus"), first)).refused is None
+    await world.deny(signed_in("grace"), second)
+
+    assert code_of(await world.approve(signed_in("linus"), first)) == AnswerCode.CANNOT_BE_APPROVED
+    page = await world.approvals.page(signed_in("linus"), first)
+    assert page.refused is not None
+    assert "denied this very call" in page.refused.message
+    assert page.deny_refused is None
+    assert await world.state(first) is ApprovalState.PENDING
 
 
 async def test_the_user_behind_the_call_may_say_no_without_any_role() -> None:

@@ -72,6 +72,19 @@ class TestTooMuch:
         world.clock.at_ms += 3_600_000
         waited_for(await world.decide(under(text, "c-3")))
 
+    async def test_nor_may_it_ask_and_take_it_back_for_ever(self) -> None:
+        """AV2: each time people would be told, and nothing of it would wait."""
+        world = await _limited(AskLimits(vain_per_subject=3))
+        for number in range(3):
+            approval_id = waited_for(await world.decide(under(READ, f"c-{number}")))
+            await world.approvals.cancel(world.caller, approval_id)
+        decision = await world.decide(reading("/workspace/another"))
+        assert (decision.effect, decision.code) == (Effect.DENY, Code.APPROVAL_ASKED_TOO_OFTEN)
+        assert decision.retry_after_ms == 3_600_000
+        assert len(await world.ledger.outbox.undirected(10)) == 6
+        world.clock.at_ms += 3_600_000
+        waited_for(await world.decide(reading("/workspace/another")))
+
 
 async def _limited(limits: AskLimits) -> Answering:
     world = await Answering.of(ASKING)

@@ -20,6 +20,7 @@ from authz_client import (
     errors,
     fetch,
     files,
+    guard,
     paths,
     volumes,
 )
@@ -29,6 +30,9 @@ def test_exported_names() -> None:
     assert authz_client.__all__ == [
         "Access",
         "Approval",
+        "ApprovalState",
+        "ApprovalStatus",
+        "ArgumentError",
         "Asked",
         "AsyncClient",
         "CapabilityRefusal",
@@ -41,9 +45,13 @@ def test_exported_names() -> None:
         "MalformedAnswer",
         "MatchedRule",
         "Obligation",
+        "Operation",
+        "OperationState",
+        "Outcome",
         "RequestNotEncodable",
         "RequestRefused",
         "ServerFailure",
+        "Standing",
         "Timeout",
         "Unreachable",
     ]
@@ -51,6 +59,20 @@ def test_exported_names() -> None:
 
 MODULES = {
     "addresses": ["AddressClass", "address_classes"],
+    "endpoint": [
+        "CallRejected",
+        "EffectStore",
+        "Endpoint",
+        "InDoubt",
+        "KeyConflict",
+        "NotPerformed",
+        "PostgresEffects",
+        "Received",
+        "SqliteEffects",
+        "StillRunning",
+        "TicketRefused",
+        "TicketRules",
+    ],
     "fetch": [
         "AddressClass",
         "AddressRefused",
@@ -79,6 +101,27 @@ MODULES = {
         "move_decided",
         "open_decided",
     ],
+    "guard": [
+        "AlreadyDone",
+        "ApprovalPending",
+        "ApprovalRefused",
+        "AsyncGuard",
+        "CallDenied",
+        "CallInProgress",
+        "CallOptions",
+        "CallRefused",
+        "Guard",
+        "IdentityRefused",
+        "NoDecision",
+        "ObligationUnmet",
+        "Outcome",
+        "OutcomeUnknown",
+        "Pending",
+        "Permitted",
+        "StartRefused",
+        "Unsettled",
+        "call_options",
+    ],
     "paths": ["Kind", "PathRefused", "ResolvedPath", "UnsupportedPlatform", "resolve"],
     "volumes": ["NameRule", "VolumeRules", "probe"],
 }
@@ -93,7 +136,10 @@ def test_exported_names_of_a_module(name: str) -> None:
 
 
 def test_asking_does_not_load_what_acts() -> None:
-    script = "import sys, authz_client; print(*(m for m in sys.modules if m.startswith('authz_client.')))"
+    script = (
+        "import sys, authz_client; authz_client.Client; "
+        "print(*(m for m in sys.modules if m.startswith('authz_client.')))"
+    )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("authz_client.") for name in ran.stdout.split()}
     assert "client" in loaded
@@ -147,7 +193,17 @@ def test_parameters(function: Callable[..., Any], names: list[str]) -> None:
 
 
 def test_nothing_else_is_public() -> None:
-    modules = {"capabilities", "client", "errors", "model", *MODULES}
+    modules = {
+        "capabilities",
+        "client",
+        "errors",
+        "hooks",
+        "model",
+        "outcomes",
+        "permitted",
+        "refusals",
+        *MODULES,
+    }
     public = {name for name in vars(authz_client) if not name.startswith("_")}
     assert public - modules == set(authz_client.__all__)
 
@@ -171,9 +227,84 @@ def test_every_failure_is_a_refusal_of_its_own_type(name: str) -> None:
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 def test_the_two_clients_are_made_alike(client: type) -> None:
     parameters = inspect.signature(client).parameters
-    assert list(parameters) == ["base_url", "api_key", "deadline_seconds", "transport", "clock"]
+    names = ["base_url", "api_key", "deadline_seconds", "attempts", "uds", "transport", "clock"]
+    assert list(parameters) == names
     keyword_only = [name for name, found in parameters.items() if found.kind is found.KEYWORD_ONLY]
-    assert keyword_only == ["api_key", "deadline_seconds", "transport", "clock"]
+    assert keyword_only == names[1:]
+
+
+METHODS = {
+    "decide": ["request"],
+    "decide_batch": ["requests"],
+    "operation": ["decision_id"],
+    "start": ["decision_id", "lease_token", "attempt", "timeout_seconds"],
+    "settle": ["decision_id", "lease_token", "outcome", "external_id", "result_digest", "detail"],
+    "resolve": ["decision_id", "outcome", "reason", "external_id", "result_digest"],
+    "cancel_operation": ["decision_id", "reason"],
+    "approval": ["approval_id"],
+    "wait_for_approval": ["approval_id", "deadline_seconds"],
+    "cancel_approval": ["approval_id"],
+}
+
+
+@pytest.mark.parametrize(("client", "end"), [(Client, "close"), (AsyncClient, "aclose")])
+def test_the_two_clients_are_asked_alike(client: type, end: str) -> None:
+    found = {name: value for name, value in vars(client).items() if not name.startswith("_")}
+    assert found.keys() == {*METHODS, end}
+    for name, parameters in METHODS.items():
+        assert list(inspect.signature(found[name]).parameters) == ["self", *parameters]
+
+
+GUARD_METHODS = {
+    "tool": ["server", "name", "receives", "options"],
+    "call": ["server", "tool", "arguments", "options"],
+    "begin": ["server", "tool", "arguments", "options"],
+    "end": ["pending", "error"],
+}
+
+
+@pytest.mark.parametrize("kind", [guard.Guard, guard.AsyncGuard])
+def test_the_two_guards_are_alike(kind: type) -> None:
+    assert list(inspect.signature(kind).parameters) == [
+        "client",
+        "subject",
+        "context",
+        "trace_id",
+        "provenance",
+        "on_pending",
+        "approval_seconds",
+        "fail_open_for",
+        "present",
+        "on_unsettled",
+    ]
+    found = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    assert found.keys() == GUARD_METHODS.keys()
+    for name, parameters in GUARD_METHODS.items():
+        assert list(inspect.signature(found[name]).parameters) == ["self", *parameters]
+
+
+def test_options_of_a_guarded_call() -> None:
+    assert sorted(guard.CallOptions.__annotations__) == [
+        "advertised_digest",
+        "attempt",
+        "context",
+        "effect",
+        "failures",
+        "on_pending",
+        "provenance",
+        "resolve",
+        "ticket",
+        "timeout_seconds",
+        "tool_call_id",
+        "trace_id",
+        "turn_id",
+    ]
+
+
+def test_asking_loads_no_more_than_it_needs() -> None:
+    script = "import sys, authz_client; authz_client.Client; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not set(ran.stdout.split()) & {"cryptography", "jwt", "rfc8785", "can_ada", "psycopg", "sqlite3"}
 
 
 def test_decide_takes_a_mapping_and_gives_a_decision() -> None:
@@ -203,6 +334,12 @@ def test_members_of_a_decision() -> None:
         "policy_version",
         "dry_run",
         "repeated",
+        "authority",
+        "side_effect",
+        "retry_after_ms",
+        "errors",
+        "operation",
+        "shares_written_resource_with",
         "capability",
         "ticket",
         "asked",

@@ -54,9 +54,42 @@ def test_asking(server: RunningServer, workspace: Path, monkeypatch: pytest.Monk
     assert "deny schema" in run(BLOCKS[0], server, workspace)[0]
 
 
+def test_guarding(sample: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_KEY", sample.key)
+    first, second = at_sample(BLOCKS[1], sample).splitlines()
+    assert first == "18 characters to /workspace/plan.md"
+    assert second.startswith("`fs/file_write` was called before (`succeeded`")
+
+
+def test_an_endpoint(sample: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = {
+        "subject": {"agent": "coder-1", "on_behalf_of": "ada", "session": "s-4"},
+        "tool": {"server": "fs", "name": "file_read"},
+        "arguments": {"path": "/workspace/docs/plan.md"},
+        "provenance": {"/path": {"source": "user"}},
+        "context": {"trace_id": "t-4", "turn_id": "1", "tool_call_id": "c", "cwd": "/workspace"},
+        "ticket": True,
+    }
+    with Client(sample.url, api_key=sample.key, deadline_seconds=30) as client:
+        decision = client.decide(body)
+    call = {
+        name: getattr(decision, name) for name in ("ticket", "fingerprint", "arguments", "idempotency_key")
+    }
+    with sample.client() as service:
+        known = {
+            "jwks": service.get("/.well-known/jwks.json").json(),
+            "revocations": service.get("/revocations").json(),
+        }
+    said = at_sample(BLOCKS[2], sample, **call, **known)
+    assert said == "{'read': '/workspace/docs/plan.md'}\n" * 2
+    other = {**call, "arguments": {"path": "/etc/passwd"}}
+    assert at_sample(BLOCKS[2], sample, **other, **known) == "endpoint.ticket\n" * 2
+
+
 def test_opening(server: RunningServer, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KEY", server.key)
-    assert run(BLOCKS[1], server, workspace)[0] == "what is to be done\n\n"
+    assert run(BLOCKS[3], server, workspace)[0] == "what is to be done\n\n"
 
 
 def test_fetching(server: RunningServer, workspace: Path) -> None:
@@ -69,12 +102,12 @@ def test_fetching(server: RunningServer, workspace: Path) -> None:
             "tool": {"server": "web", "name": "fetch", "advertised_digest": PINNED},
             "arguments": {"url": f"http://127.0.0.1:{web.port}/"},
         }
-        _, names = run(BLOCKS[2], server, workspace, request=request, client=client)
+        _, names = run(BLOCKS[4], server, workspace, request=request, client=client)
     assert getattr(names["page"], "body", None) == b"page"
 
 
 def test_capabilities_offline(server: RunningServer, workspace: Path) -> None:
-    printed, names = run(BLOCKS[3], server, workspace)
+    printed, names = run(BLOCKS[5], server, workspace)
     assert printed == "('ada', 'sub-1') may ['read']\n"
     assert isinstance(names["chain"], tuple)
 
@@ -113,9 +146,9 @@ def test_asking_with_a_capability(
                 "authorization_details": [entry],
             },
         ).json()
-    assert at_sample(BLOCKS[4], sample, capability=given["capability"]).startswith("allow policy.permit")
+    assert at_sample(BLOCKS[6], sample, capability=given["capability"]).startswith("allow policy.permit")
     monkeypatch.setattr("authz_client.capabilities.read_key", lambda _: generate_key())
-    assert "capability.proof" in at_sample(BLOCKS[4], sample, capability=given["capability"])
+    assert "capability.proof" in at_sample(BLOCKS[6], sample, capability=given["capability"])
 
 
 def test_a_ticket_at_the_endpoint(sample: RunningServer) -> None:
@@ -133,10 +166,10 @@ def test_a_ticket_at_the_endpoint(sample: RunningServer) -> None:
     assert decision.ticket is not None
     assert decision.ticket not in repr(decision)
     call = {name: getattr(decision, name) for name in ("ticket", "fingerprint", "arguments")}
-    assert at_sample(BLOCKS[5], sample, **call) == "run fs/file_read for coder-1\n"
+    assert at_sample(BLOCKS[7], sample, **call) == "run fs/file_read for coder-1\n"
     other = {**call, "arguments": {"path": "/etc/passwd"}}
-    assert at_sample(BLOCKS[5], sample, **other).startswith("do not run it: arguments_mismatch")
+    assert at_sample(BLOCKS[7], sample, **other).startswith("do not run it: arguments_mismatch")
 
 
 def test_every_example_is_run() -> None:
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 8

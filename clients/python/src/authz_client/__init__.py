@@ -3,10 +3,13 @@
     with Client("http://localhost:8700", api_key=key) as client:
         decision = client.decide(request)
 
+To run tools under its decisions: `authz_client.guard`. For tool servers: `authz_client.endpoint`.
+
 No answer is an allow but `Decision.allowed`; every failure to get one is a `DecisionUnavailable`.
 """
 
-from authz_client.client import AsyncClient, Client
+import typing as _typing
+
 from authz_client.errors import (
     DecisionUnavailable,
     MalformedAnswer,
@@ -19,6 +22,7 @@ from authz_client.errors import (
 from authz_client.model import (
     Access,
     Approval,
+    ArgumentError,
     Asked,
     CapabilityRefusal,
     ClaimedPath,
@@ -28,10 +32,35 @@ from authz_client.model import (
     MatchedRule,
     Obligation,
 )
+from authz_client.outcomes import (
+    ApprovalState,
+    ApprovalStatus,
+    Operation,
+    OperationState,
+    Outcome,
+    Standing,
+)
+
+if _typing.TYPE_CHECKING:
+    from authz_client.client import AsyncClient, Client
+else:
+
+    def __getattr__(name: str) -> object:
+        """The clients, once they are asked for: a hook that runs for every tool call goes without `httpx`."""
+        if name not in ("AsyncClient", "Client"):
+            raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+        from authz_client import client  # noqa: PLC0415
+
+        globals().update(AsyncClient=client.AsyncClient, Client=client.Client)
+        return globals()[name]
+
 
 __all__ = [
     "Access",
     "Approval",
+    "ApprovalState",
+    "ApprovalStatus",
+    "ArgumentError",
     "Asked",
     "AsyncClient",
     "CapabilityRefusal",
@@ -44,9 +73,13 @@ __all__ = [
     "MalformedAnswer",
     "MatchedRule",
     "Obligation",
+    "Operation",
+    "OperationState",
+    "Outcome",
     "RequestNotEncodable",
     "RequestRefused",
     "ServerFailure",
+    "Standing",
     "Timeout",
     "Unreachable",
 ]

@@ -40,6 +40,11 @@ class MalformedAnswer(DecisionUnavailable):
     Also raised when an answer broke off, and for an allow that contradicts itself or has expired.
     """
 
+    def __init__(self, message: str, *, broke_off: bool = False) -> None:
+        super().__init__(message)
+        self.broke_off = broke_off
+        """The connection ended before the answer was whole: what was asked may have been done."""
+
 
 class ServerFailure(DecisionUnavailable):
     """The service, or a proxy before it, answered with a status of 500 or more."""
@@ -54,11 +59,15 @@ class ServerFailure(DecisionUnavailable):
 class RequestRefused(DecisionUnavailable):
     """The service refused to decide, with an RFC 9457 problem and a status of 400 to 499."""
 
-    def __init__(self, message: str, *, status: int, code: str, detail: str) -> None:
+    def __init__(
+        self, message: str, *, status: int, code: str, detail: str, state: str | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.detail = detail
+        self.state = state
+        """Where the operation or the approval stands that the request was about."""
 
 
 class ExecutionRefused(Exception):

@@ -1,14 +1,26 @@
 """A decision as the client believes it. What cannot be believed is a `MalformedAnswer`."""
 
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self
 
+from authz_client._members import (
+    Members,
+    an_object,
+    each,
+    instant,
+    optional,
+    optional_boolean,
+    optional_integer,
+    optional_text,
+    text,
+    texts,
+)
 from authz_client.errors import MalformedAnswer
+from authz_client.outcomes import Standing
 
 
 class Effect(StrEnum):
@@ -43,13 +55,13 @@ class MatchedRule:
     @classmethod
     def from_json(cls, value: object) -> Self:
         """Raises `MalformedAnswer`."""
-        members = _object(value, "matched")
+        members = an_object(value, "matched")
         return cls(
-            rule=_text(members, "rule"),
-            kind=_text(members, "kind"),
-            file=_optional_text(members, "file"),
-            line=_optional_integer(members, "line"),
-            reason=_optional_text(members, "reason") or "",
+            rule=text(members, "rule"),
+            kind=text(members, "kind"),
+            file=optional_text(members, "file"),
+            line=optional_integer(members, "line"),
+            reason=optional_text(members, "reason") or "",
         )
 
 
@@ -70,16 +82,16 @@ class Access:
     @classmethod
     def from_json(cls, value: object) -> Self:
         """Raises `MalformedAnswer`."""
-        members = _object(value, "accesses")
+        members = an_object(value, "accesses")
         return cls(
-            verb=_text(members, "verb"),
-            resource=_text(members, "resource"),
-            uri=_text(members, "uri"),
-            scope=_text(members, "scope"),
-            authority=_text(members, "authority"),
+            verb=text(members, "verb"),
+            resource=text(members, "resource"),
+            uri=text(members, "uri"),
+            scope=text(members, "scope"),
+            authority=text(members, "authority"),
             effect=_effect(members),
-            rules=_texts(members, "rules"),
-            pattern=_optional_text(members, "pattern"),
+            rules=texts(members, "rules"),
+            pattern=optional_text(members, "pattern"),
         )
 
 
@@ -93,8 +105,8 @@ class Lease:
     @classmethod
     def from_json(cls, value: object) -> Self:
         """Raises `MalformedAnswer`."""
-        members = _object(value, "lease")
-        return cls(token=_text(members, "token"), expires_at=_instant(members, "expires_at"))
+        members = an_object(value, "lease")
+        return cls(token=text(members, "token"), expires_at=instant(members, "expires_at"))
 
     def __repr__(self) -> str:
         return f"Lease(token=…, expires_at={self.expires_at!r})"
@@ -112,13 +124,31 @@ class Approval:
     @classmethod
     def from_json(cls, value: object) -> Self:
         """Raises `MalformedAnswer`."""
-        members = _object(value, "approval")
+        members = an_object(value, "approval")
         return cls(
-            id=_text(members, "id"),
-            state=_text(members, "state"),
-            url=_optional_text(members, "url"),
-            expires_at=_optional(members, "expires_at", _instant),
+            id=text(members, "id"),
+            state=text(members, "state"),
+            url=optional_text(members, "url"),
+            expires_at=optional(members, "expires_at", instant),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentError:
+    """One fault of the arguments, in words that a model can act on."""
+
+    pointer: str
+    """JSON Pointer (RFC 6901) into the arguments; empty for the whole."""
+    found: str
+    expected: str
+    message: str
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Raises `MalformedAnswer`."""
+        members = an_object(value, "errors")
+        names = ("pointer", "found", "expected", "message")
+        return cls(**{name: optional_text(members, name) or "" for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +166,12 @@ class CapabilityRefusal:
     @classmethod
     def from_json(cls, value: object) -> Self:
         """Raises `MalformedAnswer`."""
-        members = _object(value, "capability")
+        members = an_object(value, "capability")
         return cls(
-            reason=_text(members, "reason"),
-            link=_optional_integer(members, "link"),
-            agent=_optional_text(members, "agent"),
-            component=_optional_text(members, "component"),
+            reason=text(members, "reason"),
+            link=optional_integer(members, "link"),
+            agent=optional_text(members, "agent"),
+            component=optional_text(members, "component"),
         )
 
 
@@ -215,6 +245,18 @@ class Decision:
     """What the answer would be. Nothing was reserved, so nothing may run on it."""
     repeated: bool
     """The call was allowed before. This is that permission, not a second one."""
+    authority: str | None = None
+    """The highest of its accesses': `A0` (changes nothing) to `A3`."""
+    side_effect: str | None = None
+    """`none`, `idempotent` or `cumulative`: whether the call may run twice."""
+    retry_after_ms: int | None = None
+    """When an unchanged retry can help, in milliseconds from this answer."""
+    errors: tuple[ArgumentError, ...] = ()
+    """What is wrong with the arguments."""
+    operation: Standing | None = None
+    """Where the operation of the call stands; of one that ran before, what came of it."""
+    shares_written_resource_with: tuple[int, ...] = ()
+    """In a batch: indices of calls that touch a resource which this call or the other one writes."""
     capability: CapabilityRefusal | None = None
     """Of a deny because of the capability: which link, and which of rights, objects, predicate, expiry."""
     ticket: str | None = field(default=None, repr=False)
@@ -238,32 +280,38 @@ class Decision:
         """
         if now.tzinfo is None:
             raise ValueError("`now` needs a time zone")
-        members = _object(value, "the answer")
+        members = an_object(value, "the answer")
         decision = cls(
-            decision_id=_text(members, "decision_id"),
+            decision_id=text(members, "decision_id"),
             effect=_effect(members),
-            stage=_text(members, "stage"),
-            code=_text(members, "code"),
-            matched=_each(members, "matched", MatchedRule.from_json, required=True),
-            message=_optional_text(members, "message") or "",
-            next=_texts(members, "next"),
-            retry_unchanged=_optional_boolean(members, "retry_unchanged"),
-            expires_at=_optional(members, "expires_at", _instant),
-            fingerprint=_optional(members, "fingerprint", _text),
-            request_digest=_optional(members, "request_digest", _text),
-            accesses=_each(members, "accesses", Access.from_json),
-            arguments=_optional(members, "arguments", lambda found, name: _object(found[name], name)),
-            obligations=tuple(_obligation(name) for name in _texts(members, "obligations")),
-            idempotency_key=_optional(members, "idempotency_key", _text),
-            lease=_optional(members, "lease", lambda found, name: Lease.from_json(found[name])),
-            approval=_optional(members, "approval", lambda found, name: Approval.from_json(found[name])),
-            policy_version=_optional(members, "policy_version", _text),
-            dry_run=_optional_boolean(members, "dry_run"),
-            repeated=_optional_boolean(members, "repeated"),
-            capability=_optional(
+            stage=text(members, "stage"),
+            code=text(members, "code"),
+            matched=each(members, "matched", MatchedRule.from_json, required=True),
+            message=optional_text(members, "message") or "",
+            next=texts(members, "next"),
+            retry_unchanged=optional_boolean(members, "retry_unchanged"),
+            expires_at=optional(members, "expires_at", instant),
+            fingerprint=optional(members, "fingerprint", text),
+            request_digest=optional(members, "request_digest", text),
+            accesses=each(members, "accesses", Access.from_json),
+            arguments=optional(members, "arguments", lambda found, name: an_object(found[name], name)),
+            obligations=tuple(_obligation(name) for name in texts(members, "obligations")),
+            idempotency_key=optional(members, "idempotency_key", text),
+            lease=optional(members, "lease", lambda found, name: Lease.from_json(found[name])),
+            approval=optional(members, "approval", lambda found, name: Approval.from_json(found[name])),
+            policy_version=optional(members, "policy_version", text),
+            dry_run=optional_boolean(members, "dry_run"),
+            repeated=optional_boolean(members, "repeated"),
+            authority=optional(members, "authority", text),
+            side_effect=optional(members, "side_effect", text),
+            retry_after_ms=optional_integer(members, "retry_after_ms"),
+            errors=each(members, "errors", ArgumentError.from_json),
+            operation=optional(members, "operation", lambda found, name: Standing.from_json(found[name])),
+            shares_written_resource_with=each(members, "shares_written_resource_with", _index),
+            capability=optional(
                 members, "capability", lambda found, name: CapabilityRefusal.from_json(found[name])
             ),
-            ticket=_optional(members, "ticket", _text),
+            ticket=optional(members, "ticket", text),
             asked=asked,
         )
         if decision.effect is Effect.ALLOW:
@@ -283,72 +331,15 @@ def _check_allow(decision: Decision, now: datetime) -> None:
         raise MalformedAnswer("an allow must not hold an access that is not allowed")
 
 
-_T = TypeVar("_T")
-_Members = Mapping[str, Any]
-
-# RFC 3339. `fromisoformat` alone also takes dates, week dates and times without a zone.
-_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-
-
-def _object(value: object, name: str) -> _Members:
-    if not isinstance(value, dict):
-        raise MalformedAnswer(f"`{name}` must be an object")
+def _index(value: object) -> int:
+    if type(value) is not int:
+        raise MalformedAnswer("`shares_written_resource_with` must hold integers")
     return value
 
 
-def _text(members: _Members, name: str) -> str:
-    value = members.get(name)
-    if not isinstance(value, str) or not value:
-        raise MalformedAnswer(f"`{name}` must be a non-empty string")
-    return value
-
-
-def _optional(members: _Members, name: str, read: Callable[[_Members, str], _T]) -> _T | None:
-    return None if members.get(name) is None else read(members, name)
-
-
-def _optional_text(members: _Members, name: str) -> str | None:
-    value = members.get(name)
-    if value is not None and not isinstance(value, str):
-        raise MalformedAnswer(f"`{name}` must be a string")
-    return value
-
-
-def _optional_integer(members: _Members, name: str) -> int | None:
-    value = members.get(name)
-    if value is not None and type(value) is not int:  # `True` is an int to Python, not to JSON
-        raise MalformedAnswer(f"`{name}` must be an integer")
-    return value
-
-
-def _optional_boolean(members: _Members, name: str) -> bool:
-    value = members.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise MalformedAnswer(f"`{name}` must be a boolean")
-    return value is True
-
-
-def _each(
-    members: _Members, name: str, read: Callable[[object], _T], *, required: bool = False
-) -> tuple[_T, ...]:
-    value = members.get(name)
-    if value is None and not required:
-        return ()
-    if not isinstance(value, list):
-        raise MalformedAnswer(f"`{name}` must be an array")
-    return tuple(read(item) for item in value)
-
-
-def _texts(members: _Members, name: str) -> tuple[str, ...]:
-    values = _each(members, name, lambda item: item)
-    if not all(isinstance(value, str) for value in values):
-        raise MalformedAnswer(f"`{name}` must be an array of strings")
-    return tuple(str(value) for value in values)
-
-
-def _effect(members: _Members) -> Effect:
+def _effect(members: Members) -> Effect:
     try:
-        return Effect(_text(members, "effect"))
+        return Effect(text(members, "effect"))
     except ValueError:
         raise MalformedAnswer("`effect` is none of allow, require_approval, deny") from None
 
@@ -358,13 +349,3 @@ def _obligation(name: str) -> Obligation:
         return Obligation(name)
     except ValueError:
         raise MalformedAnswer(f"the obligation `{name[:60]}` is unknown: update this client") from None
-
-
-def _instant(members: _Members, name: str) -> datetime:
-    text = _text(members, name)
-    try:
-        if _INSTANT.fullmatch(text) is None:
-            raise ValueError
-        return datetime.fromisoformat(text.upper())
-    except ValueError:
-        raise MalformedAnswer(f"`{name}` must be an RFC 3339 date and time with an offset") from None

@@ -19,10 +19,18 @@ from authz.api.approvals_request import (
     to_json,
 )
 from authz.api.approvals_stream import stream_all, stream_one
-from authz.api.approvals_wire import ApprovalRequestOut, ApprovalsOut, ShownOut, State
+from authz.api.approvals_wire import (
+    ApprovalRequestOut,
+    ApprovalsOut,
+    ReceiptsOut,
+    ShownOut,
+    State,
+    receipts_out,
+)
 from authz.api.problems import problem_responses
 from authz.api.request import admit_anyone, refuse_unknown_parameters
 from authz.api.sse import EVENT_STREAM, EventStream
+from authz.core.approval_moves import Refused
 from authz.core.shown import Shown
 from authz.errors import Forbidden, MalformedInput, NotFound
 from authz.model.account import SignedIn
@@ -44,6 +52,10 @@ _STREAM: Final[dict[int | str, dict[str, Any]]] = {
 _SEEN: Final = (
     "A key with role `decide` sees what its own credential asked for, one with `audit` all of its tenant. "
     "People with a role see all of their tenant, others what was asked on their own behalf."
+)
+_SEEN_BY_ID: Final = (
+    f"{_SEEN} By its id a key with role `decide` also sees what was asked for a subject that it may assert: "
+    "it may have joined the request."
 )
 
 
@@ -123,8 +135,8 @@ async def events(request: Request, asker: Reader) -> Response:
     response_model=ApprovalRequestOut,
     summary="Where a request stands",
     description=(
-        f"{_SEEN} With `wait` the answer comes once the request is not pending any more, or after that many "
-        "seconds: then ask again. `pending` is not `denied`."
+        f"{_SEEN_BY_ID} With `wait` the answer comes once the request is not pending any more, or after "
+        "that many seconds: then ask again. `pending` is not `denied`."
     ),
     responses=problem_responses(400, 401, 403, 404, 429, 503),
 )
@@ -151,8 +163,8 @@ async def show(
     "/approvals/{approval_id}/events",
     summary="One request, as it changes",
     description=(
-        f"{_SEEN} Server-sent events: at once where the request stands, then each change. It is sent anew "
-        "whenever a client comes back, so that nothing is missed."
+        f"{_SEEN_BY_ID} Server-sent events: at once where the request stands, then each change. It is sent "
+        "anew whenever a client comes back, so that nothing is missed."
     ),
     response_class=Response,
     responses=_STREAM,
@@ -185,6 +197,28 @@ async def shown(request: Request, asker: Anyone, approval_id: str) -> Response:
     if page.shown is None:
         raise NotFound("what was shown is not kept any more", code="approval.shown_gone")
     return to_json(_shown_out(page, page.shown))
+
+
+@router.get(
+    "/approvals/{approval_id}/receipts",
+    response_model=ReceiptsOut,
+    summary="The signed receipts of every yes",
+    description=(
+        "For signed-in people who may answer the request, the user on whose behalf it was asked, and people "
+        "with role `audit`. They hold whether or not the log has them: of a call with a secret it has "
+        "digests alone. No API key gets them."
+    ),
+    responses=problem_responses(400, 401, 403, 404, 503),
+)
+async def receipts(request: Request, asker: Anyone, approval_id: str) -> Response:
+    """Hand out receipts."""
+    refuse_unknown_parameters(request)
+    if isinstance(asker, Caller):
+        raise Forbidden("only people are given receipts", code="approval.not_a_person")
+    found = await service_of(request).receipts(asker, approval_id)
+    if isinstance(found, Refused):
+        raise Forbidden(found.message, code=found.code.value)
+    return to_json(receipts_out(approval_id, found))
 
 
 def _shown_out(page: ConfirmationPage, shown: Shown) -> dict[str, Any]:

@@ -5,7 +5,7 @@ misses nothing that is still true. Who reads is looked at again before anything 
 revoked, or a session that is over, ends its streams.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from fastapi import Request
 
@@ -18,7 +18,7 @@ from authz.model.account import SignedIn
 from authz.model.approval_writes import ApprovalStanding
 from authz.model.caller import Caller
 from authz.service.approval_waits import Changes
-from authz.service.approvals_view import may_see
+from authz.service.approvals_view import is_listed_to, may_see
 
 _NAME = "approval"
 
@@ -27,7 +27,8 @@ async def stream_one(request: Request, asker: Caller | SignedIn, approval_id: st
     """Where one request stands: at once, and after each change of it."""
     waits = service_of(request).waits
     async with waits.listen(asker.tenant) as listener:
-        yield await _told(request, asker, Changes(number=listener.number, approval_ids=(approval_id,)))
+        own = Changes(number=listener.number, approval_ids=(approval_id,))
+        yield await _told(request, asker, own, may_see)
         while True:
             changes = await listener.next(HEARTBEAT_SECONDS)
             reader = await _reader_now(request)
@@ -37,7 +38,7 @@ async def stream_one(request: Request, asker: Caller | SignedIn, approval_id: st
                 yield HEARTBEAT
             elif approval_id in changes.approval_ids:
                 own = Changes(number=changes.number, approval_ids=(approval_id,))
-                yield await _told(request, reader, own)
+                yield await _told(request, reader, own, may_see)
 
 
 async def stream_all(request: Request, asker: Caller | SignedIn, last: int | None) -> AsyncGenerator[bytes]:
@@ -49,7 +50,7 @@ async def stream_all(request: Request, asker: Caller | SignedIn, last: int | Non
         yield bookmark(seen)
         while seen < listener.number and (missed := await waits.since(asker.tenant, seen)) is not None:
             seen = missed.number
-            yield await _told(request, asker, missed)
+            yield await _told(request, asker, missed, is_listed_to)
         while True:
             changes = await listener.next(HEARTBEAT_SECONDS)
             reader = await _reader_now(request)
@@ -58,7 +59,7 @@ async def stream_all(request: Request, asker: Caller | SignedIn, last: int | Non
             if changes is None:
                 yield HEARTBEAT
             elif changes.number > seen:
-                yield await _told(request, reader, changes)
+                yield await _told(request, reader, changes, is_listed_to)
 
 
 async def _reader_now(request: Request) -> Caller | SignedIn | None:
@@ -69,7 +70,12 @@ async def _reader_now(request: Request) -> Caller | SignedIn | None:
         return None
 
 
-async def _told(request: Request, asker: Caller | SignedIn, changes: Changes) -> bytes:
+async def _told(
+    request: Request,
+    asker: Caller | SignedIn,
+    changes: Changes,
+    sees: Callable[[Caller | SignedIn, ApprovalStanding], bool],
+) -> bytes:
     """Events of one batch. Only the last has its number: whoever got fewer of them gets all of them again."""
     service = service_of(request)
     standings: list[ApprovalStanding] = []
@@ -78,7 +84,7 @@ async def _told(request: Request, asker: Caller | SignedIn, changes: Changes) ->
             standing = await service.find(asker.tenant, approval_id)
         except NotFound:
             continue
-        if may_see(asker, standing):
+        if sees(asker, standing):
             standings.append(standing)
     events = [event(_NAME, approval_event_out(standing, service.now_ms())) for standing in standings]
     return b"".join(events) + bookmark(changes.number)

@@ -1,12 +1,12 @@
 """The wire of `/approvals`: bodies of answers, and how requests are told. No argument is in either."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from authz.api.wire import RuleOut
-from authz.core.approval import told_state
-from authz.core.approval_event import is_guessable
+from authz.core.approval import is_guessable, told_state
 from authz.core.approval_quorum import strongest_factor, unmet_rules
 from authz.core.cedar_context import rfc3339
 from authz.core.requests import DigestText, PointerText, Wire
@@ -171,6 +171,22 @@ class ShownOut(BaseModel):
     unmet: list[str]
 
 
+class ReceiptOut(BaseModel):
+    """A yes, with what proves it."""
+
+    person: str
+    factor: Literal["session", "passkey"]
+    at: str
+    receipt: str = Field(description="A compact JWS, which `authz approvals verify` checks offline.")
+
+
+class ReceiptsOut(BaseModel):
+    """Every yes to a request, in the order in which they came."""
+
+    id: str
+    receipts: list[ReceiptOut]
+
+
 class ApprovalEventOut(BaseModel):
     """The data of an `approval` event."""
 
@@ -186,7 +202,7 @@ def approval_out(standing: ApprovalStanding, *, url: str, now_ms: int, with_peop
     """An `ApprovalRequestOut`. Who answered is for people and auditors (`with_people`), not for agents."""
     request = standing.request
     asked, ids = request.asked, request.ids
-    guessable = is_guessable(request)
+    guessable = is_guessable(asked)
     out = {
         "id": request.id,
         "state": told_state(request, standing.grant, now_ms).value,
@@ -224,6 +240,22 @@ def approval_out(standing: ApprovalStanding, *, url: str, now_ms: int, with_peop
         "denial": _denial(standing.denial, with_people) if standing.denial is not None else None,
     }
     return _present(out)
+
+
+def receipts_out(approval_id: str, votes: Iterable[Vote]) -> dict[str, Any]:
+    """A `ReceiptsOut`."""
+    return {
+        "id": approval_id,
+        "receipts": [
+            {
+                "person": vote.person,
+                "factor": vote.factor.value,
+                "at": rfc3339(vote.at_ms),
+                "receipt": vote.receipt,
+            }
+            for vote in votes
+        ],
+    }
 
 
 def approval_event_out(standing: ApprovalStanding, now_ms: int) -> dict[str, Any]:

@@ -1,90 +1,57 @@
-"""Where `authz approvals verify` finds receipts: a file, or the records of this machine's store."""
+"""`authz approvals receipts`: what proves every yes (`GET /approvals/{id}/receipts`)."""
 
-import json
+import argparse
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
-from authz.cli.decision_source import MAX_LIMIT
-from authz.errors import ConfigError, NotFound
-from authz.model.record import EventQuery, EventType
-from authz.store.database import Database, open_session
-from authz.store.event_search import build_search, read_event
+from authz.cli.approvals_service import (
+    AnswerRefused,
+    add_service_arguments,
+    approval_path,
+    refused,
+    service_of,
+)
+from authz.cli.json_output import add_json_argument, print_json
+from authz.errors import NotFound, StoreUnavailable
 
-MAX_BYTES: Final = 1 << 20
-APPROVAL_ID: Final = re.compile(r"[0-9a-f]{32}")
-_EXPECTED: Final = ("fingerprint", "shown_digest")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundReceipt:
-    """A receipt, and what is known from elsewhere of what it must say."""
-
-    token: str
-    expected: Mapping[str, str]
+HELP = "print the signed receipts of an approval, for `verify`"
+_JWS: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){2}")
 
 
-def read_receipt(data: bytes) -> FoundReceipt:
-    """The receipt of a file. Raises `ConfigError` for what can be none."""
-    text = data.strip()
-    if not text or not text.isascii():
-        raise ConfigError("that is no receipt: it is one line of ASCII, three parts with a dot between")
-    return FoundReceipt(token=text.decode("ascii"), expected={})
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this command."""
+    parser.description = (
+        "One line for each yes, in their order; `authz approvals verify -` takes them. For people who may "
+        "answer the request, and people with the role `audit`. Keep them like the call itself: of a secret "
+        "in it they tell a digest. Exit code: 0 printed, 1 they are not yours to see, 2 there are none."
+    )
+    parser.add_argument("approval", metavar="ID")
+    add_service_arguments(parser)
+    add_json_argument(parser)
 
 
-def read_file(path: Path) -> bytes:
-    """A bounded file. Raises `ConfigError`."""
+def run(args: argparse.Namespace) -> int:
+    """Fetch and print."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"`{path}` cannot be read: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"`{path}` is over {MAX_BYTES} bytes")
-    return data
+        answer = service_of(args).ask("GET", f"{approval_path(args.approval)}/receipts")
+    except AnswerRefused as error:
+        return refused(args, error)
+    receipts = _tokens(answer)
+    if not receipts:
+        raise NotFound(f"nobody said yes to `{args.approval}`, so there is no receipt")
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join(receipts))
+    return 0
 
 
-def recorded_receipts(database: Database, tenant: str, approval_id: str) -> list[FoundReceipt]:
-    """The receipts of every yes to that approval, the newest first, with what the records say of them.
-
-    Raises `NotFound` where there is no yes on record, or its receipt stands in the store alone.
-    """
-    found = [
-        record
-        for kind in (EventType.APPROVAL_APPROVED, EventType.APPROVAL_VOTED)
-        for record in _records(database, EventQuery(tenant=tenant, type=kind.value, limit=MAX_LIMIT))
-        if record["approval"]["id"] == approval_id
-    ]
-    if not found:
-        raise NotFound(f"no yes to the approval `{approval_id}` is on record for the tenant `{tenant}`")
-    receipts = [record["vote"]["receipt"] for record in found]
-    if not all(isinstance(receipt, str) for receipt in receipts):
-        raise NotFound("a secret is in the call, so the log has its receipts as digests; give the receipt")
-    return [
-        FoundReceipt(token=receipt, expected=_expected(record, tenant))
-        for record, receipt in zip(found, receipts, strict=True)
-    ]
-
-
-def _records(database: Database, query: EventQuery) -> Iterator[Mapping[str, Any]]:
-    with open_session(database, "read") as session:
-        while True:
-            page = [read_event(row) for row in session.fetch(build_search(query))]
-            yield from (json.loads(event.text) for event in page)
-            if len(page) < query.limit:
-                return
-            last = page[-1]
-            query = replace(query, before=(last.recorded_at_ms, last.writer, last.sequence))
-
-
-def _expected(record: Mapping[str, Any], tenant: str) -> dict[str, str]:
-    approval = record["approval"]
-    return {
-        "tenant": tenant,
-        "approval_id": approval["id"],
-        "person": record["vote"]["person"],
-        "decision_id": record.get("decision_id") or "",
-        **{name: approval[name] for name in _EXPECTED},
-    }
+def _tokens(answer: Any) -> list[str]:
+    """Of an answer; nothing that is no receipt reaches a terminal. Raises `StoreUnavailable` for others."""
+    try:
+        tokens = [one["receipt"] for one in answer["receipts"]]
+    except (LookupError, TypeError):
+        tokens = [""]
+    if not all(isinstance(token, str) and _JWS.fullmatch(token) for token in tokens):
+        raise StoreUnavailable("the service answered with something else than receipts")
+    return tokens

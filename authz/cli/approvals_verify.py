@@ -9,17 +9,17 @@ from typing import Any, Final
 from authz_client.capabilities import PublicKey, public_key
 from authz_client.capabilities.digests import base64url
 
-from authz.cli.approvals_receipts import (
+from authz.cli.approvals_view import scope_words, told
+from authz.cli.data_location import add_data_arguments, fail, read_location
+from authz.cli.json_output import add_json_argument, print_json
+from authz.cli.receipt_source import (
     APPROVAL_ID,
     MAX_BYTES,
     FoundReceipt,
     read_file,
-    read_receipt,
+    read_receipts,
     recorded_receipts,
 )
-from authz.cli.approvals_view import scope_words, told
-from authz.cli.data_location import add_data_arguments, fail, read_location
-from authz.cli.json_output import add_json_argument, print_json
 from authz.config import DEFAULT_TENANT
 from authz.core.approval_proof import Checked, Proof, prove
 from authz.core.approval_receipt import Receipt
@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this command."""
     parser.description = (
         "Checks the service's signature and, where a passkey proved the yes, the person's own. With the id "
-        "of an approval: every receipt that the log here has of it, against its record. "
+        "of an approval: every receipt that the log here has of it, against its record. Of a call with a "
+        "secret it has none: `authz approvals receipts ID` asks the service. "
         "Not proven: whose passkey it is; compare its credential with the record of its registration. "
         "Exit code: 0 everything that was checked holds, 1 something does not, 2 it cannot be read."
     )
@@ -84,10 +85,10 @@ def _find(args: argparse.Namespace) -> list[FoundReceipt]:
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ConfigError(f"standard input is over {MAX_BYTES} bytes")
-        return [read_receipt(data)]
+        return read_receipts(data)
     if APPROVAL_ID.fullmatch(args.receipt):
         return recorded_receipts(read_location(args).database, args.tenant, args.receipt)
-    return [read_receipt(read_file(Path(args.receipt)))]
+    return read_receipts(read_file(Path(args.receipt)))
 
 
 def _keys(args: argparse.Namespace) -> LogKeys:

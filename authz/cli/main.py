@@ -3,11 +3,10 @@
 import argparse
 import contextlib
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from authz.errors import AuthzError, BundleError, StoreUnavailable
 
@@ -88,6 +87,10 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
     ),
     ("approvals", "wait"): ("authz.cli.approvals_wait", "wait until a request is answered"),
     ("approvals", "revoke"): ("authz.cli.approvals_revoke", "make void what is left of an approval"),
+    ("approvals", "receipts"): (
+        "authz.cli.approvals_receipts",
+        "print the signed receipts of an approval, for `verify`",
+    ),
     ("approvals", "verify"): (
         "authz.cli.approvals_verify",
         "check the receipt of an approval offline: who said yes to what, and how that was proven",
@@ -148,6 +151,10 @@ COMMANDS: Final[dict[tuple[str, ...], tuple[str, str]]] = {
         "authz.cli.tools_lint",
         "lint the descriptors of tools, and say what their catalogue costs a model",
     ),
+    ("hook", "claude-code"): (
+        "authz_client.hooks.claude_code",
+        "decide the tool calls of Claude Code: one event on standard input, the hook's answer out",
+    ),
     ("tools", "import"): (
         "authz.cli.tools_import",
         "draft descriptors of an MCP server's tools, or show what changed since they were reviewed",
@@ -169,12 +176,16 @@ GROUPS: Final = {
     "store": "the durable store",
     "decisions": "decisions that were made",
     "tools": "descriptors of tools",
+    "hook": "hooks of agent runtimes that need no code",
 }
+HOOK: Final = ["hook", "claude-code"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit code 2 means that it could not do its work."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:2] == HOOK:
+        return _run_hook(words[2:])
     try:
         return _run(words)
     except BundleError as error:
@@ -200,6 +211,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _run_hook(words: Sequence[str]) -> int:
+    """The hook that runs before every tool call of an agent: it starts without the other commands.
+
+    The runtime lets the tool run where its hook ends by another code than 2, so that is the only one here.
+    """
+    try:
+        return int(importlib.import_module(COMMANDS["hook", "claude-code"][0]).main(words))
+    except Exception as error:  # noqa: BLE001 - a broken installation, say
+        print(f"authz: the hook cannot start ({type(error).__name__})", file=sys.stderr)
+        return 2
+
+
 def _run(words: Sequence[str]) -> int:
     try:
         args, surplus = _parser(words).parse_known_args(words)
@@ -218,14 +241,24 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _PrintVersion(argparse.Action):
+    """Looked up only when it is asked for: reading metadata takes longer than the rest of a start."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        version = importlib.import_module("importlib.metadata").version("authz")
+        print(f"{parser.prog} {version}")
+        parser.exit()
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the whole command line, with the options of the one command that `words` ask for."""
     parser = argparse.ArgumentParser(
         prog="authz", description="Decides what AI agents may do, and names the rule that decided."
     )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {importlib.metadata.version('authz')}"
-    )
+    parser.add_argument("--version", action=_PrintVersion, help="show the version, and end")
     top = parser.add_subparsers(required=True, metavar="COMMAND")
     groups = {
         name: top.add_parser(name, help=text, description=text).add_subparsers(

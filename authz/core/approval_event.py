@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 
+from authz.core.approval import is_guessable
 from authz.core.approval_moves import Move, Refused
 from authz.core.cedar_context import rfc3339
 from authz.core.log_chain import index_members
@@ -99,11 +100,6 @@ def refused_event(refused: Refused, record: RecordOf, by: SignedIn | Caller, *, 
     return _event(EventType.APPROVAL_REFUSED, body, record)
 
 
-def is_guessable(request: ApprovalRequest) -> bool:
-    """Whether a digest over the call tells a secret to whoever tries out values: then logs get it keyed."""
-    return any(leaf.secret for leaf in request.asked.provenance.values())
-
-
 def _about(record: RecordOf) -> dict[str, Any]:
     request = record.request
     requester, ids, tool = request.asked.requester, request.ids, request.asked.tool
@@ -141,7 +137,7 @@ def _approval(record: RecordOf) -> dict[str, Any]:
 
 
 def _digest(digest: str, record: RecordOf) -> Any:
-    return record.redactor.digest_of(digest) if is_guessable(record.request) else digest
+    return record.redactor.digest_of(digest) if is_guessable(record.request.asked) else digest
 
 
 def _who(by: SignedIn | Caller | None) -> dict[str, Any]:

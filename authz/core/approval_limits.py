@@ -24,7 +24,7 @@ class AskLimits:
     """Requests of a subject about one resource that a person denied or nobody answered, within the window."""
     vain_per_subject: int = 60
     """Requests of a subject about whatever, made within the window, that came to no yes: denied, expired, or
-    taken back by whoever asked. Else one could ask and take it back for ever, and each time people are told."""
+    taken back by whoever asked. Else one could ask and take back for ever, and people are told each time."""
     window_ms: int = 3_600_000
 
 

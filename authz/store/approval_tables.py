@@ -2,6 +2,10 @@
 
 `details` is the whole value as JSON, as it was when its row was first written; the other columns repeat what
 is searched for, or hold what changes (see `authz.store.approval_rows`).
+
+No row is ever taken away but those of the vault. A denial sticks as long as its session may come back; a
+grant is what an operation rests on that is tried again; a vote has the receipt, which the log of a call with
+a secret does not. They hold no argument, and grow with what people answer and what `AskLimits` lets through.
 """
 
 from sqlalchemy import BigInteger, Index, LargeBinary, Text, text

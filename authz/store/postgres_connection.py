@@ -10,6 +10,7 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 from psycopg import Connection, errors
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import postgresql
@@ -338,9 +339,15 @@ class PostgresWriteConnection:
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.close()
+        if connection is None:
+            return
+        with contextlib.suppress(psycopg.Error):
+            if connection.info.transaction_status is TransactionStatus.IDLE:
+                # The server ends a session some time after its client has gone: whoever opens the store
+                # next would still see this writer alive.
+                connection.execute("SELECT pg_advisory_unlock_all()")
+        with contextlib.suppress(psycopg.Error):
+            connection.close()
 
     def _opened(self) -> Connection[TupleRow]:
         if self._connection is None or self._connection.closed:

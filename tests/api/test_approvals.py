@@ -13,7 +13,9 @@ from authz.store.postgres_url import PostgresUrl
 from tests.support.answering import asking, ruleset_of
 from tests.support.people import people_of, sign_in
 from tests.support.service import Service
+from tests.support.streams import streaming
 from tests.support.waiting import until
+from tests.support.world import CREDENTIALS
 
 RULES = asking()
 TWO = asking('@quorum("2")')
@@ -26,7 +28,8 @@ async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if request.param == "postgres":
         database = PostgresUrl.parse(request.getfixturevalue("postgres_url"))
     own = TWO if "two_people" in request.node.name else RULES
-    rulesets = {"default": ruleset_of(own), "other": ruleset_of(RULES)}
+    narrow = CREDENTIALS + "  narrow:\n    agents: [coder-2]\n    users: [ada]\n"
+    rulesets = {"default": ruleset_of(own, credentials=narrow), "other": ruleset_of(RULES)}
     async with Service.running(tmp_path, rulesets, database=database) as running:
         yield running
 
@@ -149,12 +152,35 @@ async def test_a_key_sees_what_its_own_credential_asked_and_an_auditor_everythin
     assert sorted(await listed(auditor)) == sorted([first, second])
     assert await listed(auditor, state="denied") == []
     assert await listed(auditor, tool="local:fs/file_read", agent="coder-1", limit="1") != []
-    assert (await service.client.get(f"/approvals/{first}", headers=two)).status_code == 404
+    # By its id whoever may assert the subject that it was asked for, as it might have asked the same.
+    assert (await service.client.get(f"/approvals/{first}", headers=two)).status_code == 200
+    for profile in ("narrow", "gone"):
+        key = await service.add_key(profile, "decide", profile=profile)
+        assert (await service.client.get(f"/approvals/{first}", headers=key)).status_code == 404
     assert (await service.client.get(f"/approvals/{first}", headers=auditor)).status_code == 200
     assert (await post(service, first, "cancel", two))[0] == 404
     for path in ("", "/shown"):
         issuer = await service.add_key("issuer" + path, "issue")
         assert (await service.client.get(f"/approvals/{first}{path}", headers=issuer)).status_code == 403
+
+
+async def test_who_joins_a_request_with_another_key_can_wait_for_it_and_not_take_it_back(
+    service: Service,
+) -> None:
+    """Such as a runtime that was restarted with a new key."""
+    one, two = await service.add_key("one", "decide"), await service.add_key("two", "decide")
+    first = await approval_of(service, headers=one)
+    joined = await ask(service, headers=two)
+    assert joined["approval"]["id"] == first
+    assert (await post(service, first, "cancel", two))[0] == 404
+    grace = await sign_in(service, "grace")
+    async with streaming(service.application, f"/approvals/{first}/events", two) as stream:
+        assert [told["state"] for told in await stream.events()] == ["pending"]
+        assert (await yes(service, first, grace))[0] == 200
+        assert [told["state"] for told in await stream.events()] == ["approved"]
+    told = (await service.client.get(f"/approvals/{first}?wait=5", headers=two)).json()
+    assert told["state"] == "approved"
+    assert "votes" not in told, "who answered is for people and auditors"
 
 
 async def _second(service: Service, headers: dict[str, str]) -> str:
@@ -273,7 +299,7 @@ async def test_two_people_and_no_double_click(service: Service) -> None:
     status, told = await yes(service, approval_id, linus)
     assert (status, told["state"], told["unmet"]) == (200, "approved", [])
     assert [vote["person"] for vote in told["votes"]] == ["grace", "linus"]
-    agent = await service.add_key("agent", "decide")
+    agent = await service.add_key("agent", "decide", profile="narrow")
     assert (await service.client.get(f"/approvals/{approval_id}", headers=agent)).status_code == 404
 
 

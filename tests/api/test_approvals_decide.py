@@ -150,6 +150,24 @@ async def test_an_explanation_tells_what_an_approval_would_do_and_what_it_does(s
     assert (await decide(service, body))["effect"] == "allow", "an explanation uses nothing"
 
 
+async def test_an_explanation_tells_that_nobody_may_be_asked_any_more(service: Service) -> None:
+    grace = await sign_in(service, "grace")
+    for number in range(3):
+        body = service.body("fs/file_edit", {**PATH, "text": f"version {number}"})
+        told, _ = await explain(service, body)
+        assert told["decision"]["effect"] == "require_approval"
+        approval_id = (await decide(service, body))["approval"]["id"]
+        response = await service.client.post(f"/approvals/{approval_id}/deny", json={}, headers=grace)
+        assert response.status_code == 200, response.text
+    body = service.body("fs/file_edit", {**PATH, "text": "once more"})
+    told, stage = await explain(service, body)
+    decided = await decide(service, body)
+    assert (decided["effect"], decided["code"]) == ("deny", "approval.asked_too_often")
+    assert (told["decision"]["effect"], told["decision"]["code"]) == (decided["effect"], decided["code"])
+    assert (stage["outcome"], stage["summary"]) == ("settled", decided["message"])
+    assert told["approval"] is None
+
+
 async def test_an_explanation_tells_of_a_no(service: Service) -> None:
     body = service.body("fs/file_read", PATH)
     approval_id = (await decide(service, body))["approval"]["id"]

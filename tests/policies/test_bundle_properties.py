@@ -349,10 +349,20 @@ def test_no_permit_reaches_a_place_inside() -> None:
     everything = parse_rule_file("extra.cedar", '@id("everything") permit (principal, action, resource);')
     lax = with_policies(ruleset, [*ruleset.engine.policies.values(), *everything])
     forbids = {p.id for p in ruleset.engine.policies.values() if p.match.kind is RuleKind.FORBID}
-    denied = [case for case in sample_cases() if case.expected.reaches & forbids]
+    protected = [case for case in sample_cases() if case.expected.reaches & forbids]
+    denied = [case for case in protected if case.expected.effect == Effect.DENY.value]
 
     assert denied
     assert all(verdict_of(case, lax) == verdict_of(case, ruleset) for case in denied)
+    # The others are asked for, and forbids keep people from approving them.
+    asked = [case for case in protected if case not in denied]
+    assert all(case.expected.people for case in asked)
+    for case in asked:
+        found, before = answer(case, lax), answer(case, ruleset)
+        assert isinstance(found, Answered), case.id
+        assert isinstance(before, Answered), case.id
+        assert found.effects == before.effects, case.id
+        assert found.approving == before.approving, case.id
 
 
 # Text of more than one line, which no header or form takes up: nothing is cut off by a line end in it.

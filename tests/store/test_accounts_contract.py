@@ -141,6 +141,7 @@ async def test_everything_is_found_again_as_it_was_written(ledger: AnyLedger) ->
     found = await ledger.find_person_session("s-1")
     assert found is not None
     assert (found.session, found.account) == (SESSION, stored)
+    assert list(await ledger.find_person_sessions("default", "a-1")) == [SESSION]
     assert await ledger.find_sign_in_link("l-1") == LINK
     assert await ledger.find_sign_in_link("l-2") == CODE
     assert await ledger.find_identity("default", "https://idp.test", "7") == IDENTITY
@@ -154,6 +155,7 @@ async def test_what_is_not_there_is_none(ledger: AnyLedger, text: str) -> None:
     assert await ledger.find_account_of("default", text) is None
     assert await ledger.find_passkey(text) is None
     assert await ledger.find_person_session(text) is None
+    assert list(await ledger.find_person_sessions("default", text)) == []
     assert await ledger.find_sign_in_link(text) is None
     assert await ledger.find_identity("default", "https://idp.test", text) is None
     assert not await ledger.has_identity("default", text)
@@ -165,6 +167,7 @@ async def test_another_tenants_people_are_as_if_absent(ledger: AnyLedger) -> Non
     assert await ledger.find_account_of("other", "grace") is None
     assert list(await ledger.find_accounts("other")) == []
     assert list(await ledger.find_passkeys("other", "a-1")) == []
+    assert list(await ledger.find_person_sessions("other", "a-1")) == []
     assert await ledger.find_identity("other", "https://idp.test", "7") is None
     with pytest.raises(StoreUnavailable) as refused:
         await write(ledger, AccountPut(account=dataclasses.replace(GRACE, tenant="other", account_id="x")))

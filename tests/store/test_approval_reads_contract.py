@@ -120,7 +120,13 @@ async def test_what_waits_is_counted_for_subject_and_tenant(ledger: AnyLedger) -
     await commit(ledger, asking(_numbered(1)), asking(_numbered(2), subject="other"))
     await commit(ledger, asking(_numbered(3)), moving(denied(_numbered(3))))
     found = await counts(ledger, [], NOW_MS)
-    assert found == AskCounts(pending_of_subject=1, pending_of_tenant=2, refused_on_resource=0)
+    assert found == AskCounts(
+        pending_of_subject=1,
+        pending_of_tenant=2,
+        refused_on_resource=0,
+        vain_of_subject=1,
+        oldest_vain_at_ms=NOW_MS,
+    )
     ends_ms = _numbered(1).expires_at_ms
     assert (await counts(ledger, [], ends_ms)).pending_of_tenant == 0
     assert (await counts(ledger, [], ends_ms - 1)).pending_of_tenant == 2
@@ -158,6 +164,31 @@ async def test_what_was_asked_in_vain_is_counted_for_the_resource_that_has_most(
     assert await told("a", since_ms=NOW_MS) == (0, None)
     assert await told("b", since_ms=NOW_MS) == (2, ends_ms)
     assert await told("b", since_ms=ends_ms) == (0, None)
+
+
+async def test_what_came_to_no_yes_is_counted_for_the_subject_whatever_it_was_about(
+    ledger: AnyLedger,
+) -> None:
+    made = [_numbered(n, created_at_ms=NOW_MS + n) for n in range(5)]
+    for request in made:
+        await commit(ledger, asking(request))
+    await commit(ledger, asking(_numbered(9), subject="other"), moving(cancelled(_numbered(9))))
+
+    async def told(at_ms: int = NOW_MS + 10, **more: Any) -> tuple[int, int | None]:
+        found = await counts(ledger, [], at_ms, **more)
+        return found.vain_of_subject, found.oldest_vain_at_ms
+
+    assert await told() == (0, None)
+    await commit(ledger, moving(cancelled(made[1])), moving(denied(made[2])), moving(approved(made[3])))
+    assert await told() == (2, NOW_MS + 1), "taken back and denied; never what waits or was approved"
+    assert await told(since_ms=NOW_MS + 1) == (1, NOW_MS + 2), "of those that were made after it"
+    ends_ms = made[0].expires_at_ms
+    assert await told(ends_ms, since_ms=NOW_MS - 1) == (4, NOW_MS), "those that are over, though unwritten"
+    clock_of(ledger).at_ms = ends_ms
+    await commit(ledger, moving(expired(made[0])), moving(expired(made[4])))
+    assert await told(ends_ms, since_ms=NOW_MS - 1) == (4, NOW_MS)
+    assert await told(subject_key="other") == (1, NOW_MS)
+    assert await told(tenant="other") == (0, None)
 
 
 # Searches

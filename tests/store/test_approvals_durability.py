@@ -117,7 +117,10 @@ async def test_a_batch_asks_the_database_as_often_however_many_approvals_it_has(
     ("sql", "values"),
     [
         (STATEMENTS.approval_queries.facts, ("t", "f", "t", "s", "v", "n", "f", "t", "f", "s", "t", "f")),
-        (STATEMENTS.approval_queries.counts, ("s", "t", 1, "t", "[]", 1, "s", 1, 1, 1)),
+        (
+            STATEMENTS.approval_queries.counts,
+            ("s", "t", 1, "t", "s", 1, 1, "t", "[]", 1, "s", 1, 1, 1),
+        ),
         (STATEMENTS.approval_queries.standing, ("t", "i")),
         (STATEMENTS.approval_queries.due, (1, 1)),
         (STATEMENTS.approval_queries.since, ("t", "t", 1, 1)),

@@ -165,6 +165,8 @@ def _deep(request: dict[str, Any]) -> None:
     nested = "[" * 50_000 + "]" * 50_000
     sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {{"tools": {nested}}}}}\n')
     sys.stdout.flush()
+    # So that whoever cannot read it need not wait for another answer.
+    os._exit(0)
 
 
 _counter = iter(range(1_000_000))

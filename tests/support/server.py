@@ -15,8 +15,8 @@ from typing import Final, Self
 import httpx
 
 POLL_SECONDS: Final = 0.05
-READY_POLLS: Final = 600
-"""Half a minute: a loaded machine is slow to import, not broken."""
+READY_POLLS: Final = 2400
+"""Two minutes: a loaded machine is slow to import, not broken."""
 STOP_SECONDS: Final = 20
 PORT_ATTEMPTS: Final = 5
 LOG_TAIL: Final = 4000

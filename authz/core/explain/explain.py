@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from authz.core.approval_asking import kept_from_asking
 from authz.core.canonical import canonical_uri
 from authz.core.cedar_context import ContextFacts
 from authz.core.cedar_request import access_entities, question
@@ -27,7 +28,16 @@ from authz.core.facts import Facts
 from authz.core.policy import PolicyEngine, Question
 from authz.core.policy.near_miss import ExaminedRule, Examiner
 from authz.model.call import Call
-from authz.model.decision import Access, AccessVerdict, Code, Effect, RuleKind, RuleMatch, Stage
+from authz.model.decision import (
+    Access,
+    AccessVerdict,
+    Code,
+    Effect,
+    Refusal,
+    RuleKind,
+    RuleMatch,
+    Stage,
+)
 from authz.model.resource import Resource, Scope
 
 MAX_EXPLAINED_ACCESSES: Final = 16
@@ -79,12 +89,23 @@ def explain(
 
 
 def begin(
-    call: Call, facts: Facts, *, every_rule: bool = False, unknown: frozenset[str] = frozenset()
+    call: Call,
+    facts: Facts,
+    *,
+    every_rule: bool = False,
+    unknown: frozenset[str] = frozenset(),
+    kept_from_asking_by: Refusal | None = None,
 ) -> Begun:
-    """The part of `explain` that decides, and so uses the ruleset's caches: not in two threads at once."""
+    """The part of `explain` that decides, and so uses the ruleset's caches: not in two threads at once.
+
+    `kept_from_asking_by` is why nobody may be asked now: an outcome that asks is denied by it.
+    """
     call = replace(call, dry_run=True)
     refused = check_subject(call, facts.caller.profile)
     outcome = decide(call, facts) if refused is None else None
+    asks = outcome is not None and outcome.decision.effect is Effect.REQUIRE_APPROVAL
+    if outcome is not None and asks and kept_from_asking_by is not None:
+        outcome = kept_from_asking(call, outcome, facts, kept_from_asking_by)
     asked, left_out = _questions(call, facts, outcome) if outcome is not None else ([], 0)
     return Begun(
         call=call,

@@ -261,7 +261,8 @@ def _approval(call: Call, facts: Facts, outcome: Outcome) -> Told:
     if decision.effect is Effect.REQUIRE_APPROVAL:
         named = ", ".join(f"`{rule.rule}`" for rule in decision.matched)
         return f"a person must approve: {named}", given, found
-    if decision.code is Code.APPROVAL_DENIED:
+    if decision.effect is Effect.DENY and decision.stage is Stage.APPROVAL:
+        # A person's no, or nobody may be asked now.
         return decision.message, given, found
     if decision.code is Code.APPROVAL_GRANTED and told is not None:
         return f"approval `{told.id}` covers every rule that asks", given, found

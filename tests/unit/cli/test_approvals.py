@@ -1,5 +1,6 @@
 """`authz approvals`, with a running service: what is shown, how a yes is given, and by whom."""
 
+import io
 import json
 import os
 import pty
@@ -407,6 +408,33 @@ def test_a_receipt_is_verified_offline(shell: Shell, tmp_path: Path) -> None:
         receipt.write_text(forged)
         shell.run("verify", str(receipt), "--jwks", str(keys), code=1)
         assert shell.out.startswith("DOES NOT HOLD\n  FAILED      signed by the service")
+
+
+def test_receipts_are_printed_for_verify(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approval_id = shell.ask("printed", **MAIL)
+    shell.run("receipts", approval_id, code=2)
+    assert "nobody said yes" in shell.err
+    shell.run("approve", approval_id, "--digest", shell.digest(approval_id))
+    printed = shell.run("receipts", approval_id)
+    assert printed == f"{receipt_of(shell, approval_id)}\n"
+    (one,) = json.loads(shell.run("receipts", approval_id, "--json"))["receipts"]
+    assert (one["person"], one["receipt"]) == ("grace", printed.strip())
+
+    here = ("--data-dir", str(shell.server.data_dir))
+    # One a line, as of several people; each is told of.
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((printed + "a.b.c\n").encode())))
+    told = shell.run("verify", "-", *here, "--json", code=1).splitlines()
+    assert [json.loads(line)["holds"] for line in told] == [True, False]
+    (tmp_path / "many").write_text("a.b.c\n" * 257)
+    shell.run("verify", str(tmp_path / "many"), *here, code=2)
+
+    refused = httpx.get(
+        f"{shell.server.url}/approvals/{approval_id}/receipts",
+        headers={"authorization": f"Bearer {shell.server.key}"},
+    )
+    assert (refused.status_code, refused.json()["code"]) == (403, "approval.not_a_person")
 
 
 def test_a_receipt_of_other_keys_does_not_hold(shell: Shell, tmp_path: Path) -> None:

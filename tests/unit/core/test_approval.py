@@ -148,6 +148,7 @@ def test_the_same_question_is_one_request(changed: dict[str, Any], rules: str, k
         ({"session": "s-2"}, ASKS),
         ({"session": None}, ASKS),
         ({"cwd": "/workspace/sub"}, ASKS),
+        ({"parent_agent": "root"}, ASKS),
         ({"provenance": provenance({"/path": source("web")})}, ASKS),
         ({"provenance": provenance({"/path": source("user", uri="chat:1")})}, ASKS),
         ({"provenance": provenance({"/path": source("user", labels=["secret"])})}, ASKS),

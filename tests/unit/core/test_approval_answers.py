@@ -430,6 +430,4 @@ def test_what_was_taken_before_is_there_until_it_is_revoked() -> None:
 
 
 def taking(left: int | None) -> Consumption:
-    return Consumption(
-        request_id="ap-1", fingerprint=REQUEST.asked.fingerprint, expected_uses_left=left
-    )
+    return Consumption(request_id="ap-1", fingerprint=REQUEST.asked.fingerprint, expected_uses_left=left)

@@ -57,7 +57,7 @@ def reserve(
             overruled=judged.matched,
             lease=_lease_to_settle(call, facts, refused, first),
         )
-    settled["exposes"] = _exposes(tool)
+    settled["exposes"] = exposes_of(tool)
     settled["obligations"] = _obligations(tool)
     key_ends_ms = key_end_of(facts, tool, draft)
     settled["expires_at_ms"] = earliest(ends_at_ms(facts, capability), key_ends_ms)
@@ -139,7 +139,7 @@ def _obligations(tool: Tool) -> tuple[str, ...]:
     return ()
 
 
-def _exposes(tool: Tool) -> frozenset[str]:
+def exposes_of(tool: Tool) -> frozenset[str]:
     """What the session has been exposed to once the call has run: told from the descriptor."""
     returns = tool.descriptor.returns
     parts = (returns, *returns.fields.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 from authz_client.capabilities import VerifiedProof
 
-from authz.core.answer import denied, reserve
+from authz.core.answer import denied, exposes_of, live_permission, reserve
 from authz.core.approval_use import match_approval
 from authz.core.capability import check_capability, known_of
 from authz.core.claims import BelievedClaims, check_claims
@@ -60,6 +60,11 @@ def decide(call: Call, facts: Facts) -> Outcome:
     tool = find_tool(call, facts)
     if isinstance(tool, Refusal):
         return Outcome(decision=denied(call, facts, tool))
+
+    if call.subject.session is not None and live_permission(facts) is not None:
+        # A repeat gets its first decision back, and what that added to the session's exposure is no reason
+        # not to: its answer may have been lost. Whatever else has changed since counts.
+        facts = replace(facts, exposed=facts.exposed - exposes_of(tool))
 
     # 3. Validate the arguments and fill in defaults.
     arguments = check_arguments(call, tool)

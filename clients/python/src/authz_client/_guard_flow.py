@@ -130,11 +130,18 @@ def _resolved(call: GuardedCall, arguments: Mapping[str, Any]) -> Flow[Claims | 
     if resolve is None:
         return None
     try:
-        claims: Claims = yield Do(lambda: resolve(arguments))
+        claims: object = yield Do(lambda: resolve(arguments))
     except (ExecutionRefused, OSError) as error:
         raise IdentityRefused(
             f"what it is about cannot be told: {error}", tool=call.name, code="identity.unresolved"
         ) from error
+    if not isinstance(claims, Mapping):
+        # Twice nothing is equal, and would pass for an identity that was looked at again.
+        raise IdentityRefused(
+            "what it is about was not told: `resolve` returns the claims, by pointer",
+            tool=call.name,
+            code="identity.unresolved",
+        )
     return claims
 
 

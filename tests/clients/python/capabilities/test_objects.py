@@ -27,6 +27,9 @@ HOSTS = st.sampled_from(
         "[2001:db8::1]",
         "[::ffff:1.2.3.4]",
         "xn--bcher-kva.example",
+        # Joiners, where a script has them and where nobody would see them.
+        "xn--11b4d3a9jb.example",
+        "xn--ab-j1t.example",
         "1.2.3",
         "a-.example",
     ]
@@ -70,6 +73,12 @@ def known(uri: str) -> Resource:
     assert isinstance(found, Resource), (uri, found)
     assert found.uri == uri
     return found
+
+
+@pytest.mark.parametrize("host", ["xn--ab-j1t", "xn--ab-k1t", "a.xn--ab-j1t.example"])
+def test_a_joiner_that_nobody_sees_is_in_no_host(host: str) -> None:
+    assert parse_object(f"host:{host}") is None
+    assert not isinstance(canonical_uri(f"host:{host}"), Resource)
 
 
 def parsed(uri: str) -> Object:

@@ -11,6 +11,8 @@ _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _ENDS_IN_A_NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _MAX_NAME_CHARACTERS: Final = 253
+_JOINERS: Final = "\u200c\u200d"
+"""The zero-width non-joiner and joiner."""
 
 
 @lru_cache(maxsize=2048)
@@ -76,6 +78,9 @@ def _is_a_label(label: str) -> bool:
             return False
         idna.check_initial_combiner(decoded)
         idna.check_bidi(decoded)
+        # As a browser does (WHATWG URL, CheckJoiners): elsewhere nobody would see that they are there.
+        if not all(idna.valid_contextj(decoded, at) for at, one in enumerate(decoded) if one in _JOINERS):
+            return False
         return bool(idna.uts46_remap(decoded, std3_rules=False, transitional=False) == decoded)
     except UnicodeError:  # also idna.IDNAError
         return False

@@ -94,12 +94,17 @@ def replay(
 ) -> list[Answered]:
     """Ask about every call, in order. Raises `httpx.HTTPStatusError` where no decision was made."""
     answered = []
-    subject = SUBJECT if rules == "tuned" else STAFF
     for call in calls:
+        subject = SUBJECT if rules == "tuned" else _staff(call)
         response = client.post("/decide", json=request_of(call, catalogue, subject))
         response.raise_for_status()
         answered.append(Answered(call=call, answer=response.json()))
     return answered
+
+
+def _staff(call: TrueCall) -> dict[str, str]:
+    """An agent for each task: the sample rules ask often, and of one agent not many requests may wait."""
+    return {**STAFF, "agent": f"{STAFF['agent']}-{call.suite}-{call.task}"}
 
 
 def summarize(answered: list[Answered]) -> dict[str, Any]:

@@ -94,6 +94,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
             assert client.post("/decide", json=CALL).status_code == httpx.codes.OK
 
 
+ANSWER_SECONDS: Final = 60
+"""A reload tries the bundle in a process of its own, which a loaded machine is slow to begin."""
+
+
 @pytest.fixture(scope="module")
 def session() -> Iterator[requests.Session]:
     """One connection for all requests; proxies of the environment are not used."""
@@ -117,7 +121,9 @@ def test_generated_requests_get_documented_answers(
     @given(case=operation.as_strategy(generation_mode=mode))
     def send(case: schemathesis.Case) -> None:
         headers = {} if label in SERVED_TO_ANYONE else server.headers
-        case.call_and_validate(base_url=server.url, session=session, headers=headers, checks=CHECKS)
+        case.call_and_validate(
+            base_url=server.url, session=session, headers=headers, checks=CHECKS, timeout=ANSWER_SECONDS
+        )
 
     send()
 

@@ -387,7 +387,7 @@ def test_the_digest_of_the_program_is_that_of_its_source(
 
 def test_the_digest_is_of_every_package_that_decides_what_a_bundle_comes_to() -> None:
     # What is signed and verified with keys is no part of a bundle.
-    others = {"cryptography", "pyjwt"}
+    others = {"cryptography", "pyjwt", "webauthn"}
     providers = packages_distributions()
     imported = set()
     for part in ("core", "model"):

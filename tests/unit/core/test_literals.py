@@ -121,20 +121,20 @@ def test_what_the_loader_lets_through_is_loaded(kind: str, text: str) -> None:
     found = literal_resource(kind, name)
     assert found is not None
     assert (kind, name) in {(entity.type, entity.id) for entity in found.chain}
-    documents = EntityDirectory([], {}).load("a0", "", [(kind, name)])
+    documents = EntityDirectory([], {}).principal("a0", None).documents([(kind, name)])
     document: dict[str, Any] = json.loads(documents[kind, name])
     assert document["attrs"].keys() == ENTITY_ATTRIBUTES[kind].keys()
 
 
 def test_a_literal_that_stands_for_nothing_is_no_answer() -> None:
     """No bundle holds one. If one did, a missing ancestor must not be an allow."""
-    directory = EntityDirectory([], {})
+    principal = EntityDirectory([], {}).principal("a0", None)
     with pytest.raises(ValueError, match="no canonical form"):
-        directory.load("a0", "", [("Program", "/bin/sh")])
+        principal.documents([("Program", "/bin/sh")])
 
 
 def test_the_documents_are_entities_of_the_schema() -> None:
-    documents = EntityDirectory([], {}).load("a0", "", pairs())
+    documents = EntityDirectory([], {}).principal("a0", None).documents(pairs())
     text = "[" + ",".join(document.decode() for document in documents.values()) + "]"
     schema = cedarpy.Schema.from_str(world(tools=ALL_TOOLS).schema_text)
     assert cedarpy.Entities.from_json_str(text, schema)

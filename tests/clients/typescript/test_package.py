@@ -35,7 +35,7 @@ def test_asking(server: RunningServer, tmp_path: Path) -> None:
 
 
 def test_asking_nobody(server: RunningServer, tmp_path: Path) -> None:
-    code = BLOCKS[0].replace("http://localhost:8700", "http://127.0.0.1:9")
+    code = BLOCKS[0].replace("http://localhost:8700", "http://127.0.0.1:49151")
     assert run_script(code, folder=tmp_path, env={"AGENT_KEY": "k"}).startswith("do not run it: the service")
 
 
